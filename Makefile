@@ -1,0 +1,3 @@
+PRESET ?= release
+build:
+	cmake --preset $(PRESET) && cmake --build --preset $(PRESET)
