@@ -9,7 +9,8 @@
 
 namespace darkformer {
 
-// The user or the data is wrong. The message is one line: where, what was wanted, what was got, what to do.
+// The user or the data is wrong. The message is one line: where, what was wanted, what was got,
+// what to do.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -33,7 +34,8 @@ template <class... Parts>
   throw Error(concat(std::forward<Parts>(parts)...));
 }
 
-// Throws Error with the joined parts unless the condition holds. For what comes from outside; programmers' errors are assert.
+// Throws Error with the joined parts unless the condition holds. For what comes from outside;
+// programmers' errors are assert.
 template <class... Parts>
 void require(bool condition, Parts&&... parts) {
   if (!condition) {

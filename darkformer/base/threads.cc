@@ -1,5 +1,5 @@
-// Parallel loops on OpenMP, or on std::thread where the thread sanitizer must see the synchronisation.
-// SPDX-License-Identifier: Apache-2.0
+// Parallel loops on OpenMP, or on std::thread where the thread sanitizer must see the
+// synchronisation. SPDX-License-Identifier: Apache-2.0
 #include "darkformer/base/threads.h"
 
 #include <omp.h>
@@ -53,16 +53,20 @@ void run_workers(std::size_t workers, const std::function<void()>& work) {
 }
 #else
 void run_workers(std::size_t workers, const std::function<void()>& work) {
-#pragma omp parallel num_threads(static_cast<int>(workers))
+#pragma omp parallel num_threads(static_cast <int>(workers))
   work();
 }
 #endif
 
 }  // namespace
 
-void set_threads(int count) { omp_set_num_threads(std::max(1, count)); }
+void set_threads(int count) {
+  omp_set_num_threads(std::max(1, count));
+}
 
-int threads() { return omp_get_max_threads(); }
+int threads() {
+  return omp_get_max_threads();
+}
 
 void parallel_for(std::size_t count, const std::function<void(std::size_t)>& body) {
   const std::size_t workers = std::min<std::size_t>(count, static_cast<std::size_t>(threads()));
