@@ -1,0 +1,76 @@
+// Matrix products on oneDNN's dnnl_sgemm, which is row-major and runs on OpenMP's threads.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/kernels/gemm.h"
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "darkformer/base/error.h"
+#include "darkformer/base/threads.h"
+
+namespace darkformer::kernels {
+namespace {
+
+// Below this many multiply-adds one product cannot feed two threads (gemm_bench, batch cases).
+constexpr std::size_t kSmallProduct = std::size_t{192} * 192 * 192;
+
+[[maybe_unused]] bool leading_dimensions_fit(const Gemm& g) {
+  return g.lda >= (g.trans_a ? g.m : g.k) && g.ldb >= (g.trans_b ? g.k : g.n) && g.ldc >= g.n;
+}
+
+// C <- beta C
+void scale_rows(const Gemm& g) {
+  for (std::size_t i = 0; i < g.m; ++i) {
+    float* row = g.c + i * g.ldc;
+    if (g.beta == 0.0F) {
+      std::fill(row, row + g.n, 0.0F);
+    } else {
+      std::transform(row, row + g.n, row, [&](float c) { return g.beta * c; });
+    }
+  }
+}
+
+dnnl_dim_t dim(std::size_t size) {
+  return static_cast<dnnl_dim_t>(std::max<std::size_t>(1, size));
+}
+
+Gemm shifted(Gemm g, const GemmBatch& batch, std::size_t i) {
+  g.a += i * batch.stride_a;
+  g.b += i * batch.stride_b;
+  g.c += i * batch.stride_c;
+  return g;
+}
+
+}  // namespace
+
+void gemm(const Gemm& g) {
+  assert(leading_dimensions_fit(g));
+  if (g.m == 0 || g.n == 0) {
+    return;
+  }
+  if (g.k == 0) {
+    scale_rows(g);
+    return;
+  }
+  // oneDNN itself stays on one thread when called inside an OpenMP parallel region.
+  const dnnl_status_t status =
+      dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', dim(g.m), dim(g.n), dim(g.k),
+                 g.alpha, g.a, dim(g.lda), g.b, dim(g.ldb), g.beta, g.c, dim(g.ldc));
+  require(status == dnnl_success, "gemm: oneDNN refused a product of ", g.m, " x ", g.k, " by ",
+          g.k, " x ", g.n, " with status ", static_cast<int>(status), "; out of memory?");
+}
+
+void gemm_batch(const Gemm& first, const GemmBatch& batch) {
+  const bool small = first.m * first.n * first.k <= kSmallProduct;
+  if (small || batch.count >= static_cast<std::size_t>(threads())) {
+    parallel_for(batch.count, [&](std::size_t i) { gemm(shifted(first, batch, i)); });
+    return;
+  }
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    gemm(shifted(first, batch, i));
+  }
+}
+
+}  // namespace darkformer::kernels
