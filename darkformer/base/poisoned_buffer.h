@@ -1,5 +1,5 @@
-// An array for tests that starts as NaN between guards: an unwritten output or a write outside it
-// shows. SPDX-License-Identifier: Apache-2.0
+// A test array that starts as NaN between guards, so that missing and stray writes show.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
