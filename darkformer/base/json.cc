@@ -1,0 +1,80 @@
+// Reading and writing JSON files.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/base/json.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "darkformer/base/atomic_file.h"
+
+namespace darkformer {
+namespace {
+
+// The library's text is "[json.exception...] parse error at line 2, column 3: syntax error while
+// parsing value - unexpected ...": keep what comes after the position.
+std::string reason(const std::string& message) {
+  const std::size_t at = message.find("column");
+  const std::size_t colon = message.find(": ", at == std::string::npos ? 0 : at);
+  return colon == std::string::npos ? message : message.substr(colon + 2);
+}
+
+template <class AnyJson>
+AnyJson parse(std::string_view text, const std::string& source) {
+  try {
+    return AnyJson::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    const auto before = text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::size_t start = before.find_last_of('\n');
+    const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1);
+    fail(source, ":", line, ":", column + 1, ": not valid JSON: ", reason(error.what()));
+  }
+}
+
+std::string read_text(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  require(stream.is_open(), file.string(), ": cannot be opened for reading");
+  require(!std::filesystem::is_directory(file), file.string(), ": is a folder, not a file");
+  std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  require(!stream.bad(), file.string(), ": reading failed");
+  return text;
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& source) {
+  return parse<Json>(text, source);
+}
+
+OrderedJson parse_ordered_json(std::string_view text, const std::string& source) {
+  return parse<OrderedJson>(text, source);
+}
+
+Json read_json(const std::filesystem::path& file) {
+  return parse_json(read_text(file), file.string());
+}
+
+OrderedJson read_ordered_json(const std::filesystem::path& file) {
+  return parse_ordered_json(read_text(file), file.string());
+}
+
+void write_json(const std::filesystem::path& file, const OrderedJson& value) {
+  write_file_atomically(file, value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+namespace json_detail {
+
+void fail_type(const std::string& source,
+               std::string_view key,
+               std::string_view wanted,
+               std::string_view got) {
+  fail(source, ": \"", key, "\" must be ", wanted, ", but it is of type ", got);
+}
+
+void fail_missing(const std::string& source, std::string_view key) {
+  fail(source, ": \"", key, "\" is missing");
+}
+
+}  // namespace json_detail
+}  // namespace darkformer
