@@ -20,15 +20,16 @@ std::string reason(const std::string& message) {
 }
 
 template <class AnyJson>
-AnyJson parse(std::string_view text, const std::string& source) {
+AnyJson parse(std::string_view text, const std::string& source, std::size_t first_line) {
   try {
     return AnyJson::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
     const auto before = text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
-    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const auto newlines = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
     const std::size_t start = before.find_last_of('\n');
     const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1);
-    fail(source, ":", line, ":", column + 1, ": not valid JSON: ", reason(error.what()));
+    fail(source, ":", first_line + newlines, ":", column + 1,
+         ": not valid JSON: ", reason(error.what()));
   }
 }
 
@@ -43,12 +44,12 @@ std::string read_text(const std::filesystem::path& file) {
 
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& source) {
-  return parse<Json>(text, source);
+Json parse_json(std::string_view text, const std::string& source, std::size_t first_line) {
+  return parse<Json>(text, source, first_line);
 }
 
 OrderedJson parse_ordered_json(std::string_view text, const std::string& source) {
-  return parse<OrderedJson>(text, source);
+  return parse<OrderedJson>(text, source, 1);
 }
 
 Json read_json(const std::filesystem::path& file) {

@@ -17,8 +17,9 @@ namespace darkformer {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// `source` names the text in errors: "config.json:3:14: not valid JSON: ...".
-Json parse_json(std::string_view text, const std::string& source);
+// `source` names the text in errors, `first_line` is where in it the text starts:
+// "config.json:3:14: not valid JSON: ...".
+Json parse_json(std::string_view text, const std::string& source, std::size_t first_line = 1);
 OrderedJson parse_ordered_json(std::string_view text, const std::string& source);
 Json read_json(const std::filesystem::path& file);
 OrderedJson read_ordered_json(const std::filesystem::path& file);

@@ -1,0 +1,50 @@
+// Signals: the first sets the flag, the second ends the process.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/base/interrupt.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace darkformer {
+namespace {
+
+TEST(Interrupt, FirstSignalSetsTheFlag) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const InterruptGuard guard;
+    EXPECT_FALSE(interrupted());
+    raise(signal);
+    EXPECT_TRUE(interrupted());
+  }
+  set_interrupted(false);
+}
+
+TEST(Interrupt, SecondSignalEndsTheProcess) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const InterruptGuard guard;
+        raise(SIGTERM);
+        raise(SIGINT);
+      },
+      testing::ExitedWithCode(130), "");
+}
+
+TEST(Interrupt, WithoutAGuardSignalsKeepTheirMeaning) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        { const InterruptGuard guard; }
+        raise(SIGINT);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(Interrupt, CanBeSetByHand) {
+  set_interrupted(true);
+  EXPECT_TRUE(interrupted());
+  set_interrupted(false);
+  EXPECT_FALSE(interrupted());
+}
+
+}  // namespace
+}  // namespace darkformer
