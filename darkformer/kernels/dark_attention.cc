@@ -1,0 +1,33 @@
+// Dark attention forward: map the inputs, far field, near field, gate.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/kernels/dark_attention.h"
+
+#include "darkformer/kernels/dark_mapping.h"
+#include "darkformer/kernels/near_field.h"
+
+namespace darkformer::kernels {
+
+std::size_t dark_attention(const DarkAttention& s,
+                           const DarkInputs& in,
+                           HeadsView<float> o,
+                           DarkCache& cache,
+                           bool record) {
+  map_inputs(s, in, cache);
+  const FeatureAttentionInputs far = far_field_inputs(s, in, cache);
+  FeatureAttentionOutputs out;
+  out.cache = record ? &cache.features : nullptr;
+  if (!has_near_field(s)) {
+    out.o = o;
+    return feature_attention(far, out);
+  }
+  cache.o_far.resize(s.B * s.H * s.T * s.Dv);
+  cache.log_z_far.resize(s.B * s.H * s.T);
+  out.o = contiguous_heads(cache.o_far.data(), s.H, s.T, s.Dv);
+  out.log_z = cache.log_z_far.data();
+  const std::size_t fallback_rows = feature_attention(far, out);
+  near_field(s, in, cache);
+  join_fields(s, in, cache, o);
+  return fallback_rows;
+}
+
+}  // namespace darkformer::kernels

@@ -1,0 +1,201 @@
+// Folding of maps, centres, scale and weights.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/kernels/dark_mapping.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "darkformer/base/threads.h"
+#include "darkformer/kernels/gemm.h"
+
+namespace darkformer::kernels {
+namespace {
+
+// query_draws <- r log2(e) draws Mq, key_draws <- log2(e) draws; without a factor both are r
+// log2(e) draws.
+void fold_draws(const DarkAttention& s, const DarkParameters& p, DarkCache& cache) {
+  const float root = std::sqrt(s.scale);
+  cache.query_draws.resize(s.N * s.F * s.D);
+  if (p.factor == nullptr) {
+    std::transform(p.draws, p.draws + s.N * s.F * s.D, cache.query_draws.begin(),
+                   [&](float w) { return root * kLog2E * w; });
+    cache.key_draws = cache.query_draws;
+    return;
+  }
+  cache.key_draws.resize(s.N * s.F * s.R);
+  std::transform(p.draws, p.draws + s.N * s.F * s.R, cache.key_draws.begin(),
+                 [](float w) { return kLog2E * w; });
+  gemm_batch({.m = s.F,
+              .n = s.D,
+              .k = s.R,
+              .a = p.draws,
+              .lda = s.R,
+              .b = p.factor,
+              .ldb = s.D,
+              .c = cache.query_draws.data(),
+              .ldc = s.D,
+              .alpha = root * kLog2E},
+             {.count = s.N, .stride_a = s.F * s.R, .stride_b = s.R * s.D, .stride_c = s.F * s.D});
+}
+
+// m <- r Mq a
+void map_center(const DarkAttention& s, const DarkParameters& p, DarkCache& cache) {
+  cache.mapped_center.assign(s.N * s.R, 0.0F);
+  if (p.query_center == nullptr) {
+    return;
+  }
+  const float root = std::sqrt(s.scale);
+  for (std::size_t n = 0; n < s.N; ++n) {
+    const float* a = p.query_center + n * s.D;
+    for (std::size_t r = 0; r < s.R; ++r) {
+      double sum = 0.0;
+      for (std::size_t d = 0; d < s.D; ++d) {
+        sum += static_cast<double>(p.factor == nullptr ? (d == r ? 1.0F : 0.0F)
+                                                       : p.factor[(n * s.R + r) * s.D + d]) *
+               a[d];
+      }
+      cache.mapped_center[n * s.R + r] = root * static_cast<float>(sum);
+    }
+  }
+}
+
+// keys <- r Mk (k - b) per group; without a factor k - b per kv head.
+void map_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
+  const DarkParameters& p = in.parameters;
+  std::vector<float> centred(s.B * s.G * s.S * s.D);
+  copy_centred(in.k, s.B, s.G, s.S, s.D, p.key_center, s.G, centred.data());
+  if (p.factor == nullptr) {
+    cache.keys = std::move(centred);
+    return;
+  }
+  cache.keys.resize(s.B * s.N * s.S * s.R);
+  const float* map = p.key_factor == nullptr ? p.factor : p.key_factor;
+  for_each_product(s.B * s.N, [&](std::size_t i) {
+    const std::size_t b = i / s.N, n = i % s.N;
+    gemm({.m = s.S,
+          .n = s.R,
+          .k = s.D,
+          .a = &centred[(b * s.G + key_head(s, n)) * s.S * s.D],
+          .lda = s.D,
+          .b = map + n * s.R * s.D,
+          .ldb = s.D,
+          .trans_b = true,
+          .c = &cache.keys[i * s.S * s.R],
+          .ldc = s.R,
+          .alpha = std::sqrt(s.scale)});
+  });
+}
+
+// offset <- log2(e) (m . u - |u|^2 / 2) with u = r (k - b) or the mapped key
+float offset_of(const float* key, float root, const float* center, std::size_t count) {
+  float norm = 0.0F, along = 0.0F;
+#pragma omp simd reduction(+ : norm, along)
+  for (std::size_t d = 0; d < count; ++d) {
+    norm += key[d] * key[d];
+    along += key[d] * center[d];
+  }
+  return kLog2E * (root * along - 0.5F * root * root * norm);
+}
+
+void offset_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
+  const bool mapped = in.parameters.factor != nullptr;
+  const float root = mapped ? 1.0F : std::sqrt(s.scale);
+  cache.key_offset.resize(s.B * s.N * s.S);
+  parallel_for(s.B * s.N, [&](std::size_t i) {
+    const std::size_t n = i % s.N;
+    const std::size_t head = mapped ? i : i / s.N * s.G + key_head(s, n);
+    for (std::size_t j = 0; j < s.S; ++j) {
+      cache.key_offset[i * s.S + j] =
+          offset_of(&cache.keys[(head * s.S + j) * s.R], root, &cache.mapped_center[n * s.R], s.R);
+    }
+  });
+}
+
+// near_queries <- Mq q
+void map_near_queries(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
+  std::vector<float> q(s.B * s.H * s.T * s.D);
+  copy_centred(in.q, s.B, s.H, s.T, s.D, nullptr, 1, q.data());
+  cache.near_queries.resize(s.B * s.H * s.T * s.R);
+  for_each_product(s.B * s.H, [&](std::size_t i) {
+    const std::size_t n = i % s.H * s.N / s.H;
+    gemm({.m = s.T,
+          .n = s.R,
+          .k = s.D,
+          .a = &q[i * s.T * s.D],
+          .lda = s.D,
+          .b = in.parameters.factor + n * s.R * s.D,
+          .ldb = s.D,
+          .trans_b = true,
+          .c = &cache.near_queries[i * s.T * s.R],
+          .ldc = s.R});
+  });
+}
+
+}  // namespace
+
+void for_each_product(std::size_t count, const std::function<void(std::size_t)>& body) {
+  if (count >= static_cast<std::size_t>(threads())) {
+    parallel_for(count, body);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    body(i);
+  }
+}
+
+void copy_centred(HeadsView<const float> x,
+                  std::size_t B,
+                  std::size_t heads,
+                  std::size_t rows,
+                  std::size_t D,
+                  const float* center,
+                  std::size_t groups,
+                  float* out) {
+  parallel_for(B * heads, [&](std::size_t i) {
+    const std::size_t h = i % heads;
+    const float* shift = center == nullptr ? nullptr : center + h * groups / heads * D;
+    for (std::size_t t = 0; t < rows; ++t) {
+      const float* from = x.row(i / heads, h, t);
+      float* to = out + (i * rows + t) * D;
+      for (std::size_t d = 0; d < D; ++d) {
+        to[d] =
+            from[static_cast<std::ptrdiff_t>(d) * x.element] - (shift == nullptr ? 0.0F : shift[d]);
+      }
+    }
+  });
+}
+
+void map_inputs(const DarkAttention& shape, const DarkInputs& in, DarkCache& cache) {
+  const DarkParameters& p = in.parameters;
+  fold_draws(shape, p, cache);
+  map_center(shape, p, cache);
+  cache.bias.assign(shape.N * shape.F, 0.0F);
+  if (p.log_weights != nullptr) {
+    std::transform(p.log_weights, p.log_weights + shape.N * shape.F, cache.bias.begin(),
+                   [](float w) { return 0.5F * kLog2E * w; });
+  }
+  map_keys(shape, in, cache);
+  offset_keys(shape, in, cache);
+  if (p.factor != nullptr && has_near_field(shape)) {
+    map_near_queries(shape, in, cache);
+  }
+}
+
+FeatureAttentionInputs far_field_inputs(const DarkAttention& s,
+                                        const DarkInputs& in,
+                                        const DarkCache& cache) {
+  const bool mapped = in.parameters.factor != nullptr;
+  FeatureAttentionInputs far;
+  far.B = s.B, far.H = s.H, far.N = s.N, far.T = s.T, far.S = s.S;
+  far.Dq = s.D, far.Dk = s.R, far.Dv = s.Dv, far.F = s.F;
+  far.key_heads = mapped ? s.N : s.G, far.value_heads = s.G;
+  far.causal = s.causal, far.delay = s.window, far.skip = s.sinks, far.chunk = s.chunk;
+  far.q = in.q, far.v = in.v;
+  far.k = contiguous_heads<const float>(cache.keys.data(), far.key_heads, s.S, s.R);
+  far.query_draws = cache.query_draws.data(), far.key_draws = cache.key_draws.data();
+  far.query_center = in.parameters.query_center;
+  far.bias = cache.bias.data(), far.key_offset = cache.key_offset.data();
+  return far;
+}
+
+}  // namespace darkformer::kernels

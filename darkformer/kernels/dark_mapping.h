@@ -1,0 +1,47 @@
+// From the arguments of dark attention to those of feature attention: maps, centres, scale and
+// weights folded into base-2 draws. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "darkformer/kernels/dark_attention.h"
+
+namespace darkformer::kernels {
+
+inline constexpr float kLog2E = 1.44269504F;
+
+// True where some keys are exact.
+inline bool has_near_field(const DarkAttention& shape) {
+  return shape.window > 0 || shape.sinks > 0;
+}
+
+// The kv head of parameter group n.
+inline std::size_t key_head(const DarkAttention& shape, std::size_t n) {
+  return n * shape.G / shape.N;
+}
+
+// Calls body(i) for i in [0, count): on threads where that fills them, else one after the other so
+// that each product may use all.
+void for_each_product(std::size_t count, const std::function<void(std::size_t)>& body);
+
+// out (B,heads,rows,D) <- x - center, contiguous; center (groups,D) with head h in group h groups /
+// heads, or null.
+void copy_centred(HeadsView<const float> x,
+                  std::size_t B,
+                  std::size_t heads,
+                  std::size_t rows,
+                  std::size_t D,
+                  const float* center,
+                  std::size_t groups,
+                  float* out);
+
+// Fills query_draws, key_draws, bias, mapped_center, keys, key_offset and near_queries of the
+// cache.
+void map_inputs(const DarkAttention& shape, const DarkInputs& in, DarkCache& cache);
+
+// The inputs of the far field, on the cache's arrays.
+FeatureAttentionInputs far_field_inputs(const DarkAttention& shape,
+                                        const DarkInputs& in,
+                                        const DarkCache& cache);
+
+}  // namespace darkformer::kernels

@@ -1,0 +1,408 @@
+// Forward pass of feature attention: blocks of keys and queries in order, threads over groups and,
+// where those are few, over time. SPDX-License-Identifier: Apache-2.0
+#include "darkformer/kernels/feature_attention.h"
+
+#include <atomic>
+#include <cassert>
+
+#include "darkformer/base/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "darkformer/kernels/feature_attention.cc"
+#include <hwy/foreach_target.h>
+// Must come after foreach_target.h.
+#include <hwy/highway.h>
+
+#include "darkformer/kernels/feature_plan.h"
+#include "darkformer/kernels/feature_walk-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace darkformer::kernels::HWY_NAMESPACE {
+
+// The query side of one block, for one head after another.
+struct QueryBlock {
+  QueryBlock(const FeatureAttentionInputs& inputs, std::size_t group, std::size_t most)
+      : in(inputs),
+        ldq(row_stride(in.Dq)),
+        ldf(row_stride(in.F)),
+        ldc(row_stride(most)),
+        ldv(row_stride(in.Dv)),
+        q(most * ldq),
+        draws_t(in.Dq * ldf),
+        phi(most * ldf),
+        a(most * ldc),
+        o(most * ldv),
+        den(most),
+        scales(most) {
+    pack_transposed(in.query_draws + group * in.F * in.Dq, in.Dq, in.F, in.Dq, draws_t.data(), ldf);
+  }
+
+  const FeatureAttentionInputs& in;
+  std::size_t ldq, ldf, ldc, ldv;
+  AlignedBuffer<float> q, draws_t, phi, a, o,
+      den;  // (queries,Dq), (Dq,F), (queries,F), (queries,queries), (queries,Dv)
+  AlignedBuffer<std::int32_t> scales;
+};
+
+// One task of the forward pass: a stretch of the keys of one (b, n), with the queries that see them
+// last.
+struct ForwardWalk {
+  ForwardWalk(const FeatureAttentionInputs& inputs,
+              const FeatureAttentionOutputs& outputs,
+              const FeatureTask& stretch)
+      : in(inputs),
+        out(outputs),
+        task(stretch),
+        chunk(feature_chunk(in)),
+        keys(in, task.b, task.n, chunk),
+        queries(in, task.n, chunk),
+        state(in.F, in.Dv) {}
+
+  // Absorbs the task's keys without looking at queries.
+  void absorb_all() {
+    for (std::size_t key = task.key_begin; key < task.key_end;) {
+      key = absorb_from(key, task.key_end, 0, 0);
+    }
+  }
+
+  // Walks keys and queries together (causal): after each block of keys, the queries for which they
+  // are the last ones.
+  void attend_causally() {
+    const std::size_t first_seen = first_query_key(in);
+    for (std::size_t key = task.key_begin; key < task.key_end;) {
+      const bool seen = key >= first_seen;
+      const std::size_t end = seen ? task.key_end : std::min(task.key_end, first_seen);
+      key = absorb_from(key, end, seen ? key + in.delay + in.T - in.S : 0, seen ? chunk : 0);
+    }
+  }
+
+  // Queries that see all keys (non-causal).
+  void attend_all() {
+    const std::size_t at = save_state();
+    for (std::size_t t = task.query_begin; t < task.query_end; t += chunk) {
+      const FeatureBlock block = {in.S,        0,           t,  std::min(chunk, task.query_end - t),
+                                  state.scale, state.scale, at, state.absorbed};
+      remember(block);
+      attend(block);
+    }
+  }
+
+  const FeatureAttentionInputs& in;
+  const FeatureAttentionOutputs& out;
+  FeatureTask task;
+  std::size_t chunk;
+  KeyBlock keys;
+  QueryBlock queries;
+  RunningState state;
+  std::size_t fallback_rows = 0;
+
+ private:
+  // One block of keys from `key` on and, if most_queries > 0, as many queries from query0 on;
+  // returns the next key.
+  std::size_t absorb_from(std::size_t key,
+                          std::size_t end,
+                          std::size_t query0,
+                          std::size_t most_queries) {
+    const std::int32_t before = state.scale;
+    keys.read(key, std::min(chunk, end - key), before);
+    state.rescale(keys.scale, keys.first);
+    FeatureBlock block = {key,    keys.keys,  query0, most_queries > 0 ? keys.keys : 0,
+                          before, keys.scale, 0,      state.absorbed};
+    if (block.queries > 0) {
+      block.state = save_state();
+      attend(block);
+    }
+    remember(block);
+    absorb(keys, state);
+    return key + keys.keys;
+  }
+
+  void attend(const FeatureBlock& block) {
+    const std::size_t shared = in.H / in.N;
+    for (std::size_t h = task.n * shared; h < (task.n + 1) * shared; ++h) {
+      attend_head(block, h);
+    }
+  }
+
+  void attend_head(const FeatureBlock& block, std::size_t h) {
+    const std::size_t rows = block.queries;
+    QueryBlock& s = queries;
+    // phi_q <- features of q
+    const float* center = in.query_center == nullptr ? nullptr : in.query_center + task.n * in.Dq;
+    pack_rows(in.q.row(task.b, h, block.query0), in.q.time, in.q.element, center, rows, in.Dq,
+              s.q.data(), s.ldq);
+    tile_product(rows, in.F, in.Dq, {s.q.data(), s.ldq, 1}, {s.draws_t.data(), s.ldf},
+                 {s.phi.data(), s.ldf, false});
+    query_features(rows, in.F, keys.bias.data(), state.weight.data(), s.phi.data(), s.ldf,
+                   s.scales.data(), s.den.data());
+    // o <- phi_q S + tril(phi_q phi_k^T) v
+    tile_product(rows, in.Dv, in.F, {s.phi.data(), s.ldf, 1}, {state.sum.data(), state.ld},
+                 {s.o.data(), s.ldv, false});
+    if (block.keys > 0) {
+      lower_product(rows, in.F, {s.phi.data(), s.ldf, 1}, {keys.phi_t.data(), keys.ldc}, s.a.data(),
+                    s.ldc);
+      add_lower_row_sums(rows, s.a.data(), s.ldc, s.den.data());
+      add_lower_times(rows, in.Dv, s.a.data(), s.ldc, {keys.v.data(), keys.ldv}, s.o.data(), s.ldv);
+    }
+    write_rows(block, h);
+  }
+
+  // o <- o / den, or the mean of the visible values where every product vanished; log_z; den for
+  // the backward pass.
+  void write_rows(const FeatureBlock& block, std::size_t h) {
+    QueryBlock& s = queries;
+    const std::size_t first = (task.b * in.H + h) * in.T + block.query0;
+    for (std::size_t i = 0; i < block.queries; ++i) {
+      float* row = s.o.data() + i * s.ldv;
+      if (s.den[i] < vanished_below(block, i)) {
+        s.den[i] = 0.0F;
+        mean_of_values(block, i, row);
+        ++fallback_rows;
+      } else {
+        scale_row(row, in.Dv, 1.0F / s.den[i]);
+      }
+      float* to = out.o.row(task.b, h, block.query0 + i);
+      for (std::size_t d = 0; d < in.Dv; ++d) {
+        to[static_cast<std::ptrdiff_t>(d) * out.o.element] = row[d];
+      }
+      if (out.log_z != nullptr) {
+        out.log_z[first + i] = log_z(s.den[i], s.scales[i], block.scale);
+      }
+      if (out.cache != nullptr) {
+        out.cache->den[first + i] = s.den[i];
+      }
+    }
+  }
+
+  float log_z(float den, std::int32_t query_scale, std::int32_t key_scale) const {
+    const double units = static_cast<double>(query_scale) + key_scale - kQueryLift;
+    return static_cast<float>(std::log(static_cast<double>(den)) + units * 0.6931471805599453 -
+                              std::log(static_cast<double>(in.F)));
+  }
+
+  // kVanished in the block's units: the running scale at this row's last key may be lower than the
+  // block's.
+  float vanished_below(const FeatureBlock& block, std::size_t i) const {
+    const float running =
+        block.keys > 0 ? keys.lowest[i] + kKeyRange : static_cast<float>(block.scale);
+    return kVanished *
+           std::ldexp(1.0F, static_cast<int>(running - static_cast<float>(block.scale)));
+  }
+
+  void mean_of_values(const FeatureBlock& block, std::size_t i, float* row) const {
+    const std::size_t own = block.keys > 0 ? i + 1 : 0;
+    const auto count = static_cast<float>(state.absorbed + static_cast<std::int64_t>(own));
+    for (std::size_t d = 0; d < in.Dv; ++d) {
+      double sum = state.value_sum[d];
+      for (std::size_t j = 0; j < own; ++j) {
+        sum += keys.v[j * keys.ldv + d];
+      }
+      row[d] = count > 0.0F ? static_cast<float>(sum / count) : 0.0F;
+    }
+  }
+
+  // The state on entry of a block, appended to the cache: S (F,Dv), z (F), value_sum (Dv); where it
+  // stands.
+  std::size_t save_state() {
+    if (out.cache == nullptr) {
+      return 0;
+    }
+    std::vector<float>& to = out.cache->tasks[task.index].states;
+    const std::size_t at = to.size();
+    for (std::size_t f = 0; f < in.F; ++f) {
+      to.insert(to.end(), state.sum.data() + f * state.ld, state.sum.data() + f * state.ld + in.Dv);
+    }
+    to.insert(to.end(), state.weight.data(), state.weight.data() + in.F);
+    return at;
+  }
+
+  void remember(const FeatureBlock& block) {
+    if (out.cache != nullptr) {
+      out.cache->tasks[task.index].blocks.push_back(block);
+    }
+  }
+};
+
+// state <- state + other, in the larger of the two units.
+void add_state(const RunningState& other, RunningState& state) {
+  if (other.absorbed == 0) {
+    return;
+  }
+  const std::int32_t scale = std::max(state.scale, other.scale);
+  RunningState scaled = RunningState(other.F, other.Dv);
+  std::copy(other.sum.data(), other.sum.data() + other.F * other.ld, scaled.sum.data());
+  std::copy(other.weight.data(), other.weight.data() + other.F, scaled.weight.data());
+  scaled.scale = other.scale;
+  scaled.rescale(scale, scale);
+  state.rescale(scale, scale);
+  for (std::size_t i = 0; i < state.F * state.ld; ++i) {
+    state.sum[i] += scaled.sum[i];
+  }
+  for (std::size_t f = 0; f < state.F; ++f) {
+    state.weight[f] += scaled.weight[f];
+  }
+  for (std::size_t d = 0; d < state.Dv; ++d) {
+    state.value_sum[d] += other.value_sum[d];
+  }
+  state.absorbed += other.absorbed;
+}
+
+void load_state(const FeatureAttentionInputs& in,
+                const FeatureState& from,
+                std::size_t problem,
+                RunningState& to) {
+  to.clear();
+  if (from.absorbed == 0) {
+    return;
+  }
+  for (std::size_t f = 0; f < in.F; ++f) {
+    const float* row = from.sum + (problem * in.F + f) * in.Dv;
+    std::copy(row, row + in.Dv, to.sum.data() + f * to.ld);
+  }
+  std::copy(from.weight + problem * in.F, from.weight + (problem + 1) * in.F, to.weight.data());
+  std::copy(from.value_sum + problem * in.Dv, from.value_sum + (problem + 1) * in.Dv,
+            to.value_sum.data());
+  to.scale = static_cast<std::int32_t>(from.scale[problem]);
+  to.absorbed = from.absorbed;
+}
+
+void store_state(const FeatureAttentionInputs& in,
+                 const RunningState& from,
+                 std::size_t problem,
+                 FeatureState& to) {
+  for (std::size_t f = 0; f < in.F; ++f) {
+    const float* row = from.sum.data() + f * from.ld;
+    std::copy(row, row + in.Dv, to.sum + (problem * in.F + f) * in.Dv);
+  }
+  std::copy(from.weight.data(), from.weight.data() + in.F, to.weight + problem * in.F);
+  std::copy(from.value_sum.data(), from.value_sum.data() + in.Dv, to.value_sum + problem * in.Dv);
+  to.scale[problem] =
+      from.absorbed > 0 ? static_cast<float>(from.scale) : -std::numeric_limits<float>::infinity();
+}
+
+// The sums over one stretch alone. A non-causal walk is recorded here, because its queries come in
+// another pass.
+RunningState sum_stretch(const FeatureAttentionInputs& in,
+                         const FeatureAttentionOutputs& out,
+                         const FeatureTask& task) {
+  const FeatureAttentionOutputs unrecorded;
+  ForwardWalk walk(in, in.causal ? unrecorded : out, task);
+  walk.absorb_all();
+  return std::move(walk.state);
+}
+
+RunningState copy_of(const RunningState& from) {
+  RunningState copy(from.F, from.Dv);
+  add_state(from, copy);
+  return copy;
+}
+
+// The state on entry of each task of one (b, n). Causal: all stretches before it; otherwise all
+// keys.
+void enter_tasks(const FeatureAttentionInputs& in,
+                 const FeatureAttentionOutputs& out,
+                 std::size_t problem,
+                 std::size_t stretches,
+                 std::vector<RunningState>& states) {
+  RunningState running(in.F, in.Dv);
+  if (out.state != nullptr) {
+    load_state(in, *out.state, problem, running);
+  }
+  for (std::size_t i = problem * stretches; i < (problem + 1) * stretches; ++i) {
+    RunningState before = copy_of(running);
+    if (stretches > 1 || !in.causal) {
+      add_state(states[i], running);
+    }
+    states[i] = std::move(before);
+  }
+  if (!in.causal) {
+    for (std::size_t i = problem * stretches; i < (problem + 1) * stretches; ++i) {
+      states[i] = copy_of(running);
+    }
+  }
+}
+
+// The queries of one task; returns how many rows fell back. The last task of a problem holds the
+// state on return.
+std::size_t attend_task(const FeatureAttentionInputs& in,
+                        const FeatureAttentionOutputs& out,
+                        const FeatureTask& task,
+                        RunningState& entry) {
+  ForwardWalk walk(in, out, task);
+  walk.state = std::move(entry);
+  if (in.causal) {
+    walk.attend_causally();
+  } else {
+    walk.attend_all();
+  }
+  if (out.state != nullptr && task.last) {
+    store_state(in, walk.state, task.b * in.N + task.n, *out.state);
+  }
+  return walk.fallback_rows;
+}
+
+std::size_t forward(const FeatureAttentionInputs& in, const FeatureAttentionOutputs& out) {
+  const std::size_t stretches = feature_stretches(in);
+  const std::vector<FeatureTask> tasks = feature_tasks(in, stretches);
+  std::vector<RunningState> states;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    states.emplace_back(in.F, in.Dv);
+  }
+  if (stretches > 1 || !in.causal) {
+    parallel_for(tasks.size(), [&](std::size_t i) { states[i] = sum_stretch(in, out, tasks[i]); });
+  }
+  parallel_for(in.B * in.N, [&](std::size_t p) { enter_tasks(in, out, p, stretches, states); });
+  std::atomic<std::size_t> fallback_rows{0};
+  parallel_for(tasks.size(),
+               [&](std::size_t i) { fallback_rows += attend_task(in, out, tasks[i], states[i]); });
+  return fallback_rows;
+}
+
+}  // namespace darkformer::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace darkformer::kernels {
+namespace {
+HWY_EXPORT(forward);
+
+// Queries before the first that sees a key: o = 0, log_z = -inf.
+void clear_blind_rows(const FeatureAttentionInputs& in, const FeatureAttentionOutputs& out) {
+  const std::size_t blind = blind_queries(in);
+  for (std::size_t bh = 0; bh < in.B * in.H; ++bh) {
+    for (std::size_t t = 0; t < blind; ++t) {
+      float* row = out.o.row(bh / in.H, bh % in.H, t);
+      for (std::size_t d = 0; d < in.Dv; ++d) {
+        row[static_cast<std::ptrdiff_t>(d) * out.o.element] = 0.0F;
+      }
+      if (out.log_z != nullptr) {
+        out.log_z[bh * in.T + t] = -std::numeric_limits<float>::infinity();
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::size_t feature_attention(const FeatureAttentionInputs& in,
+                              const FeatureAttentionOutputs& out) {
+  assert(in.H % in.N == 0 && in.N % in.key_heads == 0 && in.N % in.value_heads == 0);
+  assert(!in.causal || in.T <= in.S);
+  if (out.cache != nullptr) {
+    assert(out.state == nullptr || out.state->absorbed == 0);
+    out.cache->tasks.assign(in.B * in.N * feature_stretches(in), {});
+    out.cache->den.assign(in.B * in.H * in.T, 0.0F);
+  }
+  const bool past = out.state != nullptr && out.state->absorbed > 0;
+  if (!past) {
+    clear_blind_rows(in, out);
+  }
+  const std::size_t fallback_rows = HWY_DYNAMIC_DISPATCH(forward)(in, out);
+  if (out.state != nullptr) {
+    out.state->absorbed += static_cast<std::int64_t>(absorbed_keys(in));
+  }
+  return fallback_rows;
+}
+
+}  // namespace darkformer::kernels
+#endif  // HWY_ONCE

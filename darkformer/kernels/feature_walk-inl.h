@@ -1,0 +1,166 @@
+// The walk over the keys of one (batch, parameter group), block by block, with its running state;
+// shared by forward and backward. SPDX-License-Identifier: Apache-2.0
+
+#if defined(DARKFORMER_KERNELS_FEATURE_WALK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DARKFORMER_KERNELS_FEATURE_WALK_INL_H_
+#undef DARKFORMER_KERNELS_FEATURE_WALK_INL_H_
+#else
+#define DARKFORMER_KERNELS_FEATURE_WALK_INL_H_
+#endif
+
+#include "darkformer/kernels/feature_blocks-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace darkformer::kernels::HWY_NAMESPACE {
+
+// The sums over the keys absorbed so far, in units of 2^scale, with padded rows.
+struct RunningState {
+  RunningState(std::size_t features, std::size_t values)
+      : F(features),
+        Dv(values),
+        ld(row_stride(values)),
+        sum(F * ld),
+        weight(row_stride(F)),
+        value_sum(ld) {
+    clear();
+  }
+
+  void clear() {
+    std::fill(sum.data(), sum.data() + F * ld, 0.0F);
+    std::fill(weight.data(), weight.data() + row_stride(F), 0.0F);
+    std::fill(value_sum.data(), value_sum.data() + ld, 0.0F);
+    scale = kNoScale;
+    absorbed = 0;
+  }
+
+  // Units of 2^next from now on. `first` is the running scale at the first query that sees this
+  // state: a feature that has sunk below 2^-100 of it is dropped now, by a rule that knows nothing
+  // of later keys, so that the rest can be scaled exactly.
+  void rescale(std::int32_t next, std::int32_t first) {
+    if (scale == next) {
+      return;
+    }
+    const float factor = scale == kNoScale ? 0.0F : std::ldexp(1.0F, std::max(scale - next, -300));
+    const float lowest = std::ldexp(1.0F, std::max(first - next, -300) - 100);
+    for (std::size_t f = 0; f < F; ++f) {
+      const bool keep = !(weight[f] * factor < lowest);
+      weight[f] = keep ? weight[f] * factor : 0.0F;
+      scale_row(sum.data() + f * ld, Dv, keep ? factor : 0.0F);
+    }
+    scale = next;
+  }
+
+  std::size_t F, Dv, ld;
+  AlignedBuffer<float> sum, weight, value_sum;
+  std::int32_t scale = kNoScale;
+  std::int64_t absorbed = 0;
+};
+
+// Keys and values of one block, packed, with the keys' features.
+struct KeyBlock {
+  KeyBlock(const FeatureAttentionInputs& inputs,
+           std::size_t batch,
+           std::size_t group,
+           std::size_t most)
+      : in(inputs),
+        b(batch),
+        n(group),
+        ldk(row_stride(in.Dk)),
+        ldv(row_stride(in.Dv)),
+        ldc(row_stride(most)),
+        k(most * ldk),
+        k_t(in.Dk * ldc),
+        v(most * ldv),
+        phi_t(in.F * ldc),
+        bias(row_stride(in.F)),
+        offset(ldc),
+        top(ldc),
+        lowest(ldc),
+        unit(ldc) {
+    std::fill(bias.data(), bias.data() + row_stride(in.F), -1.0e30F);
+    for (std::size_t f = 0; f < in.F; ++f) {
+      bias[f] = in.bias == nullptr ? 0.0F : in.bias[n * in.F + f];
+    }
+  }
+
+  // Reads up to `most` keys from key0 on and featurises as many as fit one scale; sets keys and
+  // scale. `before` is the running scale.
+  void read(std::size_t key0, std::size_t most, std::int32_t before) {
+    pack(key0, most);
+    tile_product(in.F, most, in.Dk, {in.key_draws + n * in.F * in.Dk, in.Dk, 1}, {k_t.data(), ldc},
+                 {phi_t.data(), ldc, false});
+    add_offsets(in.F, most, bias.data(), offset.data(), phi_t.data(), ldc, top.data());
+    choose_scale(most, before);
+    features_by_column(in.F, keys, lowest.data(), unit.data(), phi_t.data(), ldc);
+  }
+
+  // The vectors of columns that hold this block's keys.
+  std::size_t columns() const {
+    const std::size_t lanes = hn::Lanes(FloatTag());
+    return (keys + lanes - 1) / lanes * lanes;
+  }
+
+  const FeatureAttentionInputs& in;
+  std::size_t b, n;
+  std::size_t ldk, ldv, ldc;
+  AlignedBuffer<float> k, k_t, v;  // (keys,Dk), (Dk,keys), (keys,Dv)
+  AlignedBuffer<float> phi_t;      // (F,keys)
+  AlignedBuffer<float> bias, offset, top, lowest, unit;
+  std::size_t keys = 0;
+  std::int32_t scale = kNoScale,
+               first = kNoScale;  // the block's scale; the running scale at its first key
+
+ private:
+  void pack(std::size_t key0, std::size_t count) {
+    const std::size_t key_head = n * in.key_heads / in.N, value_head = n * in.value_heads / in.N;
+    const float* center = in.key_center == nullptr ? nullptr : in.key_center + key_head * in.Dk;
+    pack_rows(in.k.row(b, key_head, key0), in.k.time, in.k.element, center, count, in.Dk, k.data(),
+              ldk);
+    pack_rows(in.v.row(b, value_head, key0), in.v.time, in.v.element, nullptr, count, in.Dv,
+              v.data(), ldv);
+    pack_transposed(k.data(), ldk, count, in.Dk, k_t.data(), ldc);
+    std::fill(offset.data(), offset.data() + ldc, 0.0F);
+    if (in.key_offset != nullptr) {
+      const float* from = in.key_offset + (b * in.N + n) * in.S + key0;
+      std::copy(from, from + count, offset.data());
+    }
+  }
+
+  // The running scale after each key; the block ends before the key that would raise it by more
+  // than kRise.
+  void choose_scale(std::size_t most, std::int32_t before) {
+    std::int32_t running = before;
+    std::fill(lowest.data(), lowest.data() + ldc, std::numeric_limits<float>::infinity());
+    for (keys = 0; keys < most; ++keys) {
+      const std::int32_t next = std::max(running, integer_scale(top[keys]));
+      if (keys == 0) {
+        first = next;
+      } else if (next > first + kRise) {
+        break;
+      }
+      running = next;
+      lowest[keys] = static_cast<float>(running) - kKeyRange;
+    }
+    scale = running;
+    std::fill(unit.data(), unit.data() + ldc, static_cast<float>(scale));
+  }
+};
+
+// state <- state + the block: S <- S + phi_k^T v, z <- z + sum phi_k. The state is in the block's
+// units already.
+HWY_INLINE void absorb(const KeyBlock& block, RunningState& state) {
+  tile_product(state.F, state.Dv, block.keys, {block.phi_t.data(), block.ldc, 1},
+               {block.v.data(), block.ldv}, {state.sum.data(), state.ld, true});
+  add_row_sums(state.F, block.columns(), block.phi_t.data(), block.ldc, state.weight.data());
+  for (std::size_t i = 0; i < block.keys; ++i) {
+    for (std::size_t d = 0; d < state.Dv; ++d) {
+      state.value_sum[d] += block.v[i * block.ldv + d];
+    }
+  }
+  state.absorbed += static_cast<std::int64_t>(block.keys);
+}
+
+}  // namespace darkformer::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // DARKFORMER_KERNELS_FEATURE_WALK_INL_H_
