@@ -3,28 +3,30 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <cmath>
 #include <cstddef>
 #include <functional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "darkformer/base/poisoned_buffer.h"
 #include "darkformer/base/threads.h"
+#include "darkformer/kernels/cpu_features.h"
 
 namespace darkformer::kernels {
 
 // Runs body once for each instruction set that was compiled and that this machine supports.
 template <class Body>
 void on_every_target(const Body& body) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    SCOPED_TRACE(hwy::TargetName(target));
+  const std::string before = simd_target();
+  for (const std::string& name : simd_targets()) {
+    force_simd(name);
+    SCOPED_TRACE(name);
     body();
   }
-  hwy::SetSupportedTargetsForTest(0);
+  force_simd(before);
 }
 
 template <class Body>
