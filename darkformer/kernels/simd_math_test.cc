@@ -27,6 +27,13 @@ void exp_of(const float* x, float* y, std::size_t count) {
   }
 }
 
+void tanh_of(const float* x, float* y, std::size_t count) {
+  const hn::ScalableTag<float> d;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    hn::StoreU(tanh(d, hn::LoadU(d, x + i)), d, y + i);
+  }
+}
+
 void exp2_of(const float* x, float* y, std::size_t count) {
   const hn::ScalableTag<float> d;
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
@@ -55,6 +62,7 @@ namespace darkformer::kernels {
 namespace {
 HWY_EXPORT(exp_of);
 HWY_EXPORT(exp2_of);
+HWY_EXPORT(tanh_of);
 HWY_EXPORT(product_of);
 
 // Runs the body once for each target that this machine supports.
@@ -113,6 +121,29 @@ TEST(SimdMath, Exp2FractionIsWithinItsBound) {
       const double exact = std::exp2(static_cast<double>(x[i]));
       ASSERT_NEAR(y[i], exact, 1.2e-7 * exact) << x[i];
     }
+  });
+}
+
+TEST(SimdMath, TanhIsWithinItsBound) {
+  constexpr std::size_t kCount = 1 << 17;
+  std::vector<float> x(kCount), y(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {  // both signs, 1e-9 ... 95 in equal ratios
+    const double size = std::exp(-20.7 + 25.3 * static_cast<double>(i / 2) / (kCount / 2));
+    x[i] = static_cast<float>(i % 2 == 0 ? size : -size);
+  }
+  x[0] = 0.0F;
+  x[2] = std::numeric_limits<float>::infinity();
+  x[3] = -x[2];
+  on_every_target([&] {
+    HWY_DYNAMIC_DISPATCH(tanh_of)(x.data(), y.data(), kCount);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const double exact = std::tanh(static_cast<double>(x[i]));
+      ASSERT_NEAR(y[i], exact, 3e-7 * std::abs(exact)) << x[i];
+    }
+    x[1] = std::nanf("");
+    HWY_DYNAMIC_DISPATCH(tanh_of)(x.data(), y.data(), 16);
+    EXPECT_TRUE(std::isnan(y[1]));
+    x[1] = 1.0F;
   });
 }
 

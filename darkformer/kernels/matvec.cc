@@ -1,0 +1,138 @@
+// Matrix-vector products that read each stored weight once, widened in registers.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/kernels/matvec.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "darkformer/kernels/matvec.cc"
+#include <hwy/foreach_target.h>
+// Must come after foreach_target.h.
+#include <hwy/highway.h>
+
+#include "darkformer/base/threads.h"
+#include "darkformer/kernels/stored-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace darkformer::kernels::HWY_NAMESPACE {
+
+// A tile of rows and vectors shares its loads in registers: kTileRows * kTileVectors sums, enough
+// of them to hide the latency of a multiply-add.
+inline constexpr std::size_t kTileRows = 4;
+#if HWY_TARGET == HWY_AVX3
+inline constexpr std::size_t kTileVectors = 4;
+#else
+inline constexpr std::size_t kTileVectors = 2;
+#endif
+
+// The product W x (rows of W below `rows`), as the tiles see it.
+template <class Stored>
+struct Operands {
+  const Stored* W;
+  const float* x;
+  float* y;
+  std::size_t in, out, N;
+};
+
+// y[n][o] for kRows rows from o and kVectors vectors from n. Each sum runs over i in vector steps:
+// its order does not depend on the tile.
+template <std::size_t kRows, std::size_t kVectors, class Stored>
+HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const std::size_t lanes = hn::Lanes(d), in = p.in;
+  const Stored* HWY_RESTRICT W = p.W + o * in;
+  const float* HWY_RESTRICT x = p.x + n * in;
+  V sum[kRows][kVectors];
+  for (auto& row : sum) {
+    for (V& s : row) {
+      s = hn::Zero(d);
+    }
+  }
+  const auto add = [&](const auto& load_w, const auto& load_x) HWY_ATTR {
+    V right[kVectors];
+#pragma GCC unroll 4
+    for (std::size_t c = 0; c < kVectors; ++c) {
+      right[c] = load_x(c);
+    }
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const V left = load_w(r);
+#pragma GCC unroll 4
+      for (std::size_t c = 0; c < kVectors; ++c) {
+        sum[r][c] = hn::MulAdd(left, right[c], sum[r][c]);
+      }
+    }
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= in; i += lanes) {
+    add([&](std::size_t r) HWY_ATTR { return load_stored(d, W + r * in + i); },
+        [&](std::size_t c) HWY_ATTR { return load_stored(d, x + c * in + i); });
+  }
+  if (i < in) {
+    add([&](std::size_t r) HWY_ATTR { return load_stored_tail(d, W + r * in + i, in - i); },
+        [&](std::size_t c) HWY_ATTR { return load_stored_tail(d, x + c * in + i, in - i); });
+  }
+  for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t c = 0; c < kVectors; ++c) {
+      p.y[(n + c) * p.out + o + r] = hn::GetLane(hn::SumOfLanes(d, sum[r][c]));
+    }
+  }
+}
+
+// All N vectors against kRows rows, which come from memory once and from cache after that.
+template <std::size_t kRows, class Stored>
+HWY_INLINE void dot_rows(const Operands<Stored>& p, std::size_t o) {
+  std::size_t n = 0;
+  for (; n + kTileVectors <= p.N; n += kTileVectors) {
+    dot_tile<kRows, kTileVectors>(p, o, n);
+  }
+  for (; n + 2 <= p.N; n += 2) {
+    dot_tile<kRows, 2>(p, o, n);
+  }
+  if (n < p.N) {
+    dot_tile<kRows, 1>(p, o, n);
+  }
+}
+
+// Rows [begin, end) of W.
+void matvec_rows(const StoredMatrix& W,
+                 const float* x,
+                 std::size_t N,
+                 float* y,
+                 std::size_t begin,
+                 std::size_t end) {
+  with_stored_type(W.data, W.type, [&](const auto* data) {
+    using Stored = std::remove_const_t<std::remove_pointer_t<decltype(data)>>;
+    const Operands<Stored> operands{data, x, y, W.cols, W.rows, N};
+    std::size_t o = begin;
+    for (; o + kTileRows <= end; o += kTileRows) {
+      dot_rows<kTileRows>(operands, o);
+    }
+    for (; o < end; ++o) {
+      dot_rows<1>(operands, o);
+    }
+  });
+}
+
+}  // namespace darkformer::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace darkformer::kernels {
+namespace {
+HWY_EXPORT(matvec_rows);
+
+// A thread must have this many bytes to read before it is worth waking.
+constexpr std::size_t kBytesPerThread = 32 * 1024;
+}  // namespace
+
+void matvec(const StoredMatrix& W, const float* x, std::size_t N, float* y) {
+  const std::size_t grain = kBytesPerThread / std::max<std::size_t>(1, W.row_bytes()) + 1;
+  parallel_ranges(W.rows, grain, [&](std::size_t begin, std::size_t end) {
+    HWY_DYNAMIC_DISPATCH(matvec_rows)(W, x, N, y, begin, end);
+  });
+}
+
+}  // namespace darkformer::kernels
+#endif  // HWY_ONCE
