@@ -7,15 +7,17 @@
 
 namespace darkformer::kernels {
 
-std::size_t dark_attention(const DarkAttention& s,
-                           const DarkInputs& in,
-                           HeadsView<float> o,
-                           DarkCache& cache,
-                           bool record) {
+std::size_t both_fields(const DarkAttention& s,
+                        const DarkInputs& in,
+                        HeadsView<float> o,
+                        DarkCache& cache,
+                        bool record,
+                        FeatureState* state) {
   map_inputs(s, in, cache);
   const FeatureAttentionInputs far = far_field_inputs(s, in, cache);
   FeatureAttentionOutputs out;
   out.cache = record ? &cache.features : nullptr;
+  out.state = state;
   if (!has_near_field(s)) {
     out.o = o;
     return feature_attention(far, out);
@@ -28,6 +30,14 @@ std::size_t dark_attention(const DarkAttention& s,
   near_field(s, in, cache);
   join_fields(s, in, cache, o);
   return fallback_rows;
+}
+
+std::size_t dark_attention(const DarkAttention& s,
+                           const DarkInputs& in,
+                           HeadsView<float> o,
+                           DarkCache& cache,
+                           bool record) {
+  return both_fields(s, in, o, cache, record, nullptr);
 }
 
 }  // namespace darkformer::kernels

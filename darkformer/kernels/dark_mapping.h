@@ -44,4 +44,12 @@ FeatureAttentionInputs far_field_inputs(const DarkAttention& shape,
                                         const DarkInputs& in,
                                         const DarkCache& cache);
 
+// dark_attention with the far field's state in and out (null: none).
+std::size_t both_fields(const DarkAttention& shape,
+                        const DarkInputs& in,
+                        HeadsView<float> o,
+                        DarkCache& cache,
+                        bool record,
+                        FeatureState* state);
+
 }  // namespace darkformer::kernels

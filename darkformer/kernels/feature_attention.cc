@@ -341,7 +341,7 @@ std::size_t attend_task(const FeatureAttentionInputs& in,
   return walk.fallback_rows;
 }
 
-std::size_t forward(const FeatureAttentionInputs& in, const FeatureAttentionOutputs& out) {
+std::size_t feature_forward(const FeatureAttentionInputs& in, const FeatureAttentionOutputs& out) {
   const std::size_t stretches = feature_stretches(in);
   const std::vector<FeatureTask> tasks = feature_tasks(in, stretches);
   std::vector<RunningState> states;
@@ -364,7 +364,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace darkformer::kernels {
 namespace {
-HWY_EXPORT(forward);
+HWY_EXPORT(feature_forward);
 
 // Queries before the first that sees a key: o = 0, log_z = -inf.
 void clear_blind_rows(const FeatureAttentionInputs& in, const FeatureAttentionOutputs& out) {
@@ -397,7 +397,7 @@ std::size_t feature_attention(const FeatureAttentionInputs& in,
   if (!past) {
     clear_blind_rows(in, out);
   }
-  const std::size_t fallback_rows = HWY_DYNAMIC_DISPATCH(forward)(in, out);
+  const std::size_t fallback_rows = HWY_DYNAMIC_DISPATCH(feature_forward)(in, out);
   if (out.state != nullptr) {
     out.state->absorbed += static_cast<std::int64_t>(absorbed_keys(in));
   }

@@ -437,7 +437,7 @@ void enter_backward_all(const FeatureAttentionInputs& in,
   }
 }
 
-void backward(const FeatureAttentionInputs& in, const FeatureAttentionGradients& out) {
+void feature_backward(const FeatureAttentionInputs& in, const FeatureAttentionGradients& out) {
   const std::size_t stretches = out.cache->tasks.size() / (in.B * in.N);
   const std::vector<FeatureTask> tasks = feature_tasks(in, stretches);
   std::vector<RunningGradient> gradients;
@@ -484,7 +484,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace darkformer::kernels {
 namespace {
-HWY_EXPORT(backward);
+HWY_EXPORT(feature_backward);
 }  // namespace
 
 void feature_attention_backward(const FeatureAttentionInputs& in,
@@ -497,7 +497,7 @@ void feature_attention_backward(const FeatureAttentionInputs& in,
   std::fill(grads.d_query_draws, grads.d_query_draws + in.N * in.F * in.Dq, 0.0F);
   std::fill(grads.d_key_draws, grads.d_key_draws + in.N * in.F * in.Dk, 0.0F);
   std::fill(grads.d_bias, grads.d_bias + in.N * in.F, 0.0F);
-  HWY_DYNAMIC_DISPATCH(backward)(in, grads);
+  HWY_DYNAMIC_DISPATCH(feature_backward)(in, grads);
 }
 
 }  // namespace darkformer::kernels
