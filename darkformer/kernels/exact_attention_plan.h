@@ -70,7 +70,8 @@ class Visibility {
       return true;
     }
     const bool past = signed_size(keys.end) - 1 <= last(queries.begin);
-    const bool near = signed_size(keys.begin) > before_window(queries.end - 1);
+    // Sinks need no window: the first other key decides.
+    const bool near = std::max(signed_size(keys.begin), sinks_) > before_window(queries.end - 1);
     return past && (near || signed_size(keys.end) <= sinks_);
   }
 
