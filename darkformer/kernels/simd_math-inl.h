@@ -38,6 +38,17 @@ HWY_INLINE hn::Vec<D> exp2_integer(D d, VI n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
+// 2^x for x < 127.5; 0 below -126.5 (no subnormals). NaN stays NaN where max keeps its second
+// operand, as on x86. Half the cost of exp, for arguments that are already in base 2 and at most 0.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp2_flushed(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V y = hn::Max(hn::Set(d, -127.0F), x);
+  const V n = hn::Round(y);
+  const V p = exp2_fraction(d, hn::Sub(y, n));
+  return hn::Mul(p, exp2_integer(d, hn::ConvertTo(di, n)));  // n = -127 writes the exponent of 0
+}
+
 // e^x; 0 below -104, infinity above 88.73, NaN for NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp(D d, V x) {

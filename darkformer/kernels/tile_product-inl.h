@@ -113,6 +113,10 @@ inline HWY_NOINLINE void tile_product(
     std::size_t M, std::size_t N, std::size_t K, TileLeft a, TileRight b, TileOut c) {
   const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>());
   std::size_t j = 0;
+  // One or two rows: eight vectors hide the latency of the additions and read B in longer pieces.
+  for (; M < 3 && j + 8 * lanes <= N; j += 8 * lanes) {
+    tile_rows<1, 8>(0, M, K, a, {b.data + j, b.ld}, {c.data + j, c.ld, c.accumulate});
+  }
   for (; j + 2 * lanes <= N; j += 2 * lanes) {
     tile_columns<2>(M, K, a, {b.data + j, b.ld}, {c.data + j, c.ld, c.accumulate});
   }
