@@ -102,7 +102,7 @@ void matvec_rows(const StoredMatrix& W,
                  float* y,
                  std::size_t begin,
                  std::size_t end) {
-  with_stored_type(W.data, W.type, [&](const auto* data) {
+  with_stored_type(W.data, W.type, [&](const auto* data) HWY_ATTR {
     using Stored = std::remove_const_t<std::remove_pointer_t<decltype(data)>>;
     const Operands<Stored> operands{data, x, y, W.cols, W.rows, N};
     std::size_t o = begin;
