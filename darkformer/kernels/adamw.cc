@@ -16,6 +16,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
 // What one value needs of the settings, rounded once from double.
 struct AdamwFactors {
@@ -67,6 +68,7 @@ void adamw_range(const AdamwSettings& settings,
   });
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -12,6 +12,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
 template <class Stored>
 void widen(const Stored* from, std::size_t count, float* to) {
@@ -54,6 +55,7 @@ void narrow_any(const float* from, StoredType type, std::size_t count, void* to)
   });
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

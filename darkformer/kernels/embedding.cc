@@ -17,6 +17,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
 // out <- scale * row
 void embed_row(const void* row, StoredType type, std::size_t E, float scale, float* out) {
@@ -38,6 +39,7 @@ void add_row(const float* gradient, std::size_t count, float scale, float* row) 
   });
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -13,11 +13,12 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
-inline constexpr float kTwoRoot = 1.5957691216F;  // 2 sqrt(2/pi)
-inline constexpr float kCubic = 0.044715F;
+constexpr float kTwoRoot = 1.5957691216F;  // 2 sqrt(2/pi)
+constexpr float kCubic = 0.044715F;
 // |2z| > 600 here: the sigmoid is 0 or 1 in float32, and g^2 cannot overflow.
-inline constexpr float kFlat = 20.0F;
+constexpr float kFlat = 20.0F;
 
 template <class V>
 struct Gelu {
@@ -67,6 +68,7 @@ void backward_range(const float* gate,
   });
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -15,14 +15,15 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
 // A tile of rows and vectors shares its loads in registers: kTileRows * kTileVectors sums, enough
 // of them to hide the latency of a multiply-add.
-inline constexpr std::size_t kTileRows = 4;
+constexpr std::size_t kTileRows = 4;
 #if HWY_TARGET == HWY_AVX3
-inline constexpr std::size_t kTileVectors = 4;
+constexpr std::size_t kTileVectors = 4;
 #else
-inline constexpr std::size_t kTileVectors = 2;
+constexpr std::size_t kTileVectors = 2;
 #endif
 
 // The product W x (rows of W below `rows`), as the tiles see it.
@@ -115,6 +116,7 @@ void matvec_rows(const StoredMatrix& W,
   });
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -17,6 +17,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
 float inverse_rms(const float* x, std::size_t E, float epsilon) {
   const float squares = sum_over(E, [x](auto d, std::size_t e, std::size_t count) HWY_ATTR {
@@ -102,6 +103,7 @@ void backward_rows(const RmsNormShape& shape,
   }
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

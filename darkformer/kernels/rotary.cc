@@ -18,6 +18,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
 // (y0, y1) <- (x0 c - x1 s, x0 s + x1 c) with s <- direction s
 void rotate_row(const float* x,
@@ -36,6 +37,7 @@ void rotate_row(const float* x,
   });
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -15,6 +15,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 double block_squares(const float* x, std::size_t count) {
@@ -42,6 +43,7 @@ double block_squares(const float* x, std::size_t count) {
   return sum;
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
