@@ -48,12 +48,9 @@ void check_scatter(const EmbeddingShape& shape) {
   embed_backward(shape, ids.data(), dout.data(), scale, dweight.data());
   std::vector<double> want(before.begin(), before.end()), size(before.size());
   embed_backward_ref(shape, ids.data(), dout.data(), scale, want.data());
-  std::vector<float> absolute = dout;
-  for (float& value : absolute) {
-    value = std::abs(value);
-  }
-  std::transform(before.begin(), before.end(), size.begin(), [](float v) { return std::abs(v); });
-  embed_backward_ref(shape, ids.data(), absolute.data(), scale, size.data());
+  const std::vector<float> dout_size = absolute(dout), before_size = absolute(before);
+  std::copy(before_size.begin(), before_size.end(), size.begin());
+  embed_backward_ref(shape, ids.data(), dout_size.data(), scale, size.data());
   const auto bound = [&](std::size_t i) { return sum_bound(kEpsFloat, shape.N, size[i]); };
   expect_near("dweight", dweight, want, bound);
   for (std::size_t v = 0; v < shape.V; ++v) {
