@@ -12,6 +12,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
 template <class Stored>
 void widen(const Stored* from, std::size_t count, float* to) {
@@ -44,16 +45,17 @@ void narrow(const float* from, std::size_t count, Stored* to) {
 }
 
 void widen_any(const void* from, StoredType type, std::size_t count, float* to) {
-  with_stored_type(from, type, [=](const auto* typed) { widen(typed, count, to); });
+  with_stored_type(from, type, [=](const auto* typed) HWY_ATTR { widen(typed, count, to); });
 }
 
 void narrow_any(const float* from, StoredType type, std::size_t count, void* to) {
-  with_stored_type(to, type, [=](const auto* typed) {
+  with_stored_type(to, type, [=](const auto* typed) HWY_ATTR {
     using Stored = std::remove_const_t<std::remove_pointer_t<decltype(typed)>>;
     narrow(from, count, static_cast<Stored*>(to));
   });
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

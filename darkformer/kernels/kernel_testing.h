@@ -50,6 +50,13 @@ inline std::vector<float> random_values(std::size_t count, unsigned seed, float 
   return values;
 }
 
+inline std::vector<float> absolute(std::vector<float> values) {
+  for (float& value : values) {
+    value = std::abs(value);
+  }
+  return values;
+}
+
 // |got[i] - want[i]| <= bound(i) for all i, every value written, nothing beside them touched.
 inline void expect_near(const char* name,
                         const PoisonedBuffer<float>& got,

@@ -15,14 +15,15 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {
 
 // A tile of rows and vectors shares its loads in registers: kTileRows * kTileVectors sums, enough
 // of them to hide the latency of a multiply-add.
-inline constexpr std::size_t kTileRows = 4;
+constexpr std::size_t kTileRows = 4;
 #if HWY_TARGET == HWY_AVX3
-inline constexpr std::size_t kTileVectors = 4;
+constexpr std::size_t kTileVectors = 4;
 #else
-inline constexpr std::size_t kTileVectors = 2;
+constexpr std::size_t kTileVectors = 2;
 #endif
 
 // The product W x (rows of W below `rows`), as the tiles see it.
@@ -102,7 +103,7 @@ void matvec_rows(const StoredMatrix& W,
                  float* y,
                  std::size_t begin,
                  std::size_t end) {
-  with_stored_type(W.data, W.type, [&](const auto* data) {
+  with_stored_type(W.data, W.type, [&](const auto* data) HWY_ATTR {
     using Stored = std::remove_const_t<std::remove_pointer_t<decltype(data)>>;
     const Operands<Stored> operands{data, x, y, W.cols, W.rows, N};
     std::size_t o = begin;
@@ -115,6 +116,7 @@ void matvec_rows(const StoredMatrix& W,
   });
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
