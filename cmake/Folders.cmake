@@ -88,3 +88,11 @@ function(darkformer_closure result library)
   endwhile()
   set(${result} ${found} PARENT_SCOPE)
 endfunction()
+
+# darkformer_program(NAME SOURCE FOLDER): a program of one file on top of a folder and all it needs.
+function(darkformer_program name source folder)
+  darkformer_closure(objects darkformer_${folder})
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE ${objects})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+endfunction()

@@ -1,0 +1,51 @@
+// docs/cli.md and the completion script name every command, flag and choice.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/cli_reference.h"
+
+#include <gtest/gtest.h>
+
+#include "darkformer/commands/bash_completion.h"
+#include "darkformer/commands/sample_options.h"
+
+namespace darkformer {
+namespace {
+
+std::vector<Command> sample_commands(SampleOptions& options) {
+  std::vector<Command> commands(2);
+  commands[0].text.name = "sample";
+  commands[0].text.summary = "Show | all";
+  commands[0].text.example = "darkformer sample m";
+  commands[0].fields = fields_of(options);
+  commands[1].text.name = "secret";
+  commands[1].text.hidden = true;
+  return commands;
+}
+
+void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(CliReference, ListsCommandsFlagsAndDefaults) {
+  SampleOptions options;
+  const std::string text = cli_reference(sample_commands(options));
+  expect_parts(text,
+               {"| [`sample`](#sample) | Show \\| all |", "| `MODEL` | model folder (required) |",
+                "| `-F, --features N` | random features (default: 256) |",
+                "| `--orthogonal, --no-orthogonal` | orthogonal draws (default: yes) |",
+                "| `--kind NAME` | attention: exact, dark, lfk (default: dark) |",
+                "| `INPUTS...` | text files |", "| `--threads N` |", "darkformer sample m\n"});
+  EXPECT_EQ(text.find("secret"), std::string::npos);
+}
+
+TEST(BashCompletion, ListsCommandsFlagsAndChoices) {
+  SampleOptions options;
+  const std::string text = bash_completion(sample_commands(options));
+  expect_parts(text, {"'sample --help --version'", "--features|-F)", "'exact dark lfk'",
+                      "--out) _darkformer_files", "--no-orthogonal", "complete -F _darkformer"});
+  EXPECT_EQ(text.find("secret"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace darkformer

@@ -1,0 +1,17 @@
+// The commands of the program. A new one is a new file with `Command NAME_command()` and a line
+// here. SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/command.h"
+
+#define DARK_COMMANDS(entry) entry(completion) entry(docs)
+
+namespace darkformer {
+
+#define DARK_DECLARE(name) Command name##_command();
+DARK_COMMANDS(DARK_DECLARE)
+
+std::vector<Command> all_commands() {
+#define DARK_MAKE(name) name##_command(),
+  return {DARK_COMMANDS(DARK_MAKE)};
+}
+
+}  // namespace darkformer

@@ -1,0 +1,11 @@
+// The darkformer program.
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+
+#include "darkformer/commands/program.h"
+#include "darkformer/kernels/cpu_features.h"
+
+int main(int argc, char** argv) {
+  darkformer::kernels::cap_unsafe_isa();  // before anybody's first use of oneDNN
+  return darkformer::run_program({argv + 1, argv + argc}, std::cout, std::cerr);
+}

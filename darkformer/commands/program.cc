@@ -1,0 +1,98 @@
+// Parse, set the process up as the common options say, run, and turn exceptions into exit codes.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/program.h"
+
+#include <new>
+#include <ostream>
+
+#include "darkformer/base/interrupt.h"
+#include "darkformer/base/log.h"
+#include "darkformer/base/threads.h"
+#include "darkformer/commands/command.h"
+#include "darkformer/commands/command_line.h"
+#include "darkformer/kernels/cpu_features.h"
+
+namespace darkformer {
+namespace {
+
+ProgressStyle choose_progress(const CommonOptions& common) {
+  if (common.json || common.quiet) {
+    return ProgressStyle::kSilent;
+  }
+  return stderr_is_terminal() ? ProgressStyle::kBar : ProgressStyle::kLines;
+}
+
+LogLevel choose_level(const CommonOptions& common) {
+  if (common.quiet || common.json) {
+    return LogLevel::kWarning;
+  }
+  return common.verbose ? LogLevel::kDebug : LogLevel::kInfo;
+}
+
+void set_up(const CommonOptions& common) {
+  if (common.quiet && common.verbose) {
+    throw UsageError("--quiet and --verbose contradict each other; give one");
+  }
+  set_log_level(choose_level(common));
+  set_progress_style(choose_progress(common));
+  if (common.threads > 0) {
+    set_threads(static_cast<int>(common.threads));
+  }
+  log_debug(kernels::cap_unsafe_isa());
+}
+
+void run(const Invocation& invocation,
+         const CommonOptions& common,
+         const std::vector<Field>& common_fields,
+         std::ostream& out) {
+  if (!invocation.answer.empty()) {
+    out << invocation.answer;
+  } else {
+    set_up(common);
+    std::vector<Field> fields = invocation.command->fields;
+    fields.insert(fields.end(), common_fields.begin(), common_fields.end());
+    const InterruptGuard guard;
+    Context context{common, out, invocation.command->text.name, fields};
+    invocation.command->run(context);
+  }
+  out.flush();
+  require(out.good(), "standard output: cannot be written (closed or full)");
+}
+
+// Errors of libraries (libtorch's carry a stack trace) are cut to their first line.
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments,
+                std::ostream& out,
+                std::ostream& errors) {
+  std::string name = "darkformer";
+  CommonOptions common;
+  const auto report = [&](const std::string& text, int code) {
+    errors << name << ": " << (common.verbose ? text : first_line(text)) << std::endl;
+    return code;
+  };
+  try {
+    std::vector<Command> commands = all_commands();
+    std::vector<Field> common_fields = fields_of(common);
+    for (const Command& command : commands) {
+      if (!arguments.empty() && command.text.name == arguments.front()) {
+        name += " " + command.text.name;
+      }
+    }
+    const Invocation invocation = parse_command_line(arguments, commands, common_fields);
+    run(invocation, common, common_fields, out);
+    return kExitDone;
+  } catch (const UsageError& error) {
+    return report(error.what(), kExitUsage);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory", kExitFailed);
+  } catch (const std::exception& error) {
+    return report(error.what(), kExitFailed);
+  }
+}
+
+}  // namespace darkformer

@@ -1,0 +1,177 @@
+// Options to TOML and back.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/run_toml.h"
+
+#include <toml++/toml.h>
+
+#include <charconv>
+#include <sstream>
+
+#include "darkformer/base/atomic_file.h"
+#include "darkformer/base/error.h"
+#include "darkformer/base/nearest_name.h"
+#include "darkformer/base/system_info.h"
+#include "darkformer/base/threads.h"
+#include "darkformer/commands/version.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string toml_text(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string toml_text(std::int64_t value) {
+  return std::to_string(value);
+}
+
+// The shortest text that reads back as the same bits, with a sign that it is not an integer.
+std::string toml_text(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  const std::string shortest(text, end);
+  return shortest.find_first_of(".en") == std::string::npos ? shortest + ".0" : shortest;
+}
+
+std::string toml_text(const std::string& value) {
+  std::ostringstream text;
+  text << toml::value<std::string>(value);
+  return text.str();
+}
+
+std::string toml_text(const fs::path& value) {
+  return toml_text(value.empty() ? std::string() : fs::absolute(value).lexically_normal().string());
+}
+
+template <class T>
+std::string toml_text(const std::optional<T>& value) {
+  return value ? toml_text(*value) : "";
+}
+
+template <class T>
+std::string toml_text(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) {
+    text += (text.empty() ? "" : ", ") + toml_text(value);
+  }
+  return "[" + text + "]";
+}
+
+// A TOML value as the texts the command line would have given.
+std::vector<std::string> texts_of(const toml::node& node) {
+  if (const toml::array* array = node.as_array()) {
+    std::vector<std::string> texts;
+    for (const toml::node& element : *array) {
+      const auto inner = texts_of(element);
+      texts.insert(texts.end(), inner.begin(), inner.end());
+    }
+    return texts;
+  }
+  if (const auto* text = node.as_string()) {
+    return {text->get()};
+  }
+  if (const auto* number = node.as_floating_point()) {
+    return {toml_text(number->get())};
+  }
+  if (const auto* number = node.as_integer()) {
+    return {toml_text(number->get())};
+  }
+  if (const auto* truth = node.as_boolean()) {
+    return {toml_text(truth->get())};
+  }
+  throw UsageError("wanted a text, a number, true or false, or a list of them");
+}
+
+std::string where(const fs::path& file, const toml::source_region& region) {
+  return concat(file.string(), ":", region.begin.line, ":", region.begin.column, ": ");
+}
+
+toml::table parse_file(const fs::path& file) {
+  require(fs::is_regular_file(file), file.string(), ": no such file");
+  try {
+    return toml::parse_file(file.string());
+  } catch (const toml::parse_error& error) {
+    throw UsageError(where(file, error.source()) +
+                     "not valid TOML: " + std::string(error.description()));
+  }
+}
+
+void set_field(Field& field, const toml::node& node) {
+  const std::vector<std::string> texts = texts_of(node);
+  if (!field.is_list() && (node.is_array() || texts.size() != 1)) {
+    throw UsageError(field.flag() + ": wanted one value, got a list");
+  }
+  set_from_text(field, texts);
+}
+
+void read_options(const fs::path& file, const toml::table& options, std::vector<Field>& fields) {
+  std::vector<std::string> names;
+  for (const Field& field : fields) {
+    names.push_back(field.name);
+  }
+  for (const auto& [key, node] : options) {
+    const std::string name(key.str());
+    const auto at = std::find(names.begin(), names.end(), name) - names.begin();
+    if (static_cast<std::size_t>(at) == names.size()) {
+      throw UsageError(where(file, key.source()) + "unknown option '" + name + "'" +
+                       did_you_mean(name, names));
+    }
+    Field& field = fields[static_cast<std::size_t>(at)];
+    if (field.given) {
+      continue;  // the command line wins
+    }
+    try {
+      set_field(field, node);
+    } catch (const UsageError& error) {
+      throw UsageError(where(file, node.source()) + error.what());
+    }
+  }
+}
+
+}  // namespace
+
+std::string run_toml_text(const std::string& command, const std::vector<Field>& fields) {
+  std::ostringstream out;
+  out << "# The options of this run, resolved. To repeat it: darkformer " << command
+      << " --config run.toml\n"
+      << "command = " << toml_text(command) << "\n\n[options]\n";
+  for (const Field& field : fields) {
+    if (!field.is_empty()) {
+      out << field.name << " = "
+          << std::visit([](const auto* pointer) { return toml_text(*pointer); }, field.value)
+          << "\n";
+    }
+  }
+  const SystemInfo machine = system_info();
+  out << "\n[made_by]\nversion = " << toml_text(std::string(program_version()))
+      << "\ncommit = " << toml_text(std::string(program_commit()))
+      << "\nlibtorch = " << toml_text(std::string(libtorch_version()))
+      << "\ncpu = " << toml_text(machine.cpu) << "\nsystem = " << toml_text(machine.system)
+      << "\nthreads = " << threads() << "\n";
+  return out.str();
+}
+
+void write_run_toml(const fs::path& file,
+                    const std::string& command,
+                    const std::vector<Field>& fields) {
+  write_file_atomically(file, run_toml_text(command, fields));
+}
+
+void read_run_toml(const fs::path& file, const std::string& command, std::vector<Field>& fields) {
+  toml::table root = parse_file(file);
+  const auto written_for = root["command"].value<std::string>();
+  if (written_for && *written_for != command) {
+    throw UsageError(file.string() + ": written for 'darkformer " + *written_for +
+                     "', not for 'darkformer " + command + "'");
+  }
+  if (const toml::table* options = root["options"].as_table()) {
+    read_options(file, *options, fields);
+    return;
+  }
+  root.erase("command");
+  read_options(file, root, fields);
+}
+
+}  // namespace darkformer
