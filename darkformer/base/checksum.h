@@ -1,5 +1,5 @@
-// A fast 64-bit checksum (XXH64) for files we write and for cache keys; guards against accidents,
-// not against attackers. SPDX-License-Identifier: Apache-2.0
+// A fast 64-bit checksum (XXH64) against accidents, for files we write and for cache keys.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
