@@ -33,11 +33,37 @@ inline Ids shard_ids(const TokenShard& shard) {
   return ids;
 }
 
+using Documents = std::vector<std::vector<std::int32_t>>;
+
+// `count` documents of 1 to `longest` ids; no two tokens in a row are the same, no two documents
+// are.
+inline Documents make_documents(int count, std::size_t longest, std::int32_t vocabulary = 259) {
+  Documents documents;
+  std::int32_t id = 0;
+  for (int d = 0; d < count; ++d) {
+    documents.emplace_back(1 + static_cast<std::size_t>(d) * 7919 % longest);
+    for (std::int32_t& token : documents.back()) {
+      token = 3 + (id = (id + 1 + d) % (vocabulary - 3));
+    }
+  }
+  return documents;
+}
+
+// The packed stream, written out:  BOS ids EOS  of each document.
+inline Ids packed(const Documents& documents) {
+  Ids stream;
+  for (const auto& document : documents) {
+    stream.push_back(2);
+    stream.insert(stream.end(), document.begin(), document.end());
+    stream.push_back(1);
+  }
+  return stream;
+}
+
 // Writes a shard with these documents and opens it.
-inline std::shared_ptr<const TokenShard> make_shard(
-    const std::filesystem::path& path,
-    const std::vector<std::vector<std::int32_t>>& documents,
-    const TokenEncoder& encoder = byte_encoder()) {
+inline std::shared_ptr<const TokenShard> make_shard(const std::filesystem::path& path,
+                                                    const Documents& documents,
+                                                    const TokenEncoder& encoder = byte_encoder()) {
   TokenShardWriter writer(path, encoder, 0);
   for (const auto& document : documents) {
     writer.append(document);
