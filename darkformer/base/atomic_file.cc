@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cassert>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -163,6 +164,23 @@ void AtomicFile::write(const void* bytes, std::size_t count) {
       next += done;
       count -= static_cast<std::size_t>(done);
       written_ += static_cast<std::size_t>(done);
+    }
+  }
+}
+
+void AtomicFile::overwrite(std::size_t offset, const void* bytes, std::size_t count) {
+  require(descriptor_ >= 0, target_.string(), ": an earlier write failed or it is committed");
+  assert(offset + count <= written_);
+  const char* next = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t done = pwrite(descriptor_, next, count, static_cast<off_t>(offset));
+    if (done < 0 && errno != EINTR) {
+      abandon("be written");
+    }
+    if (done > 0) {
+      next += done;
+      offset += static_cast<std::size_t>(done);
+      count -= static_cast<std::size_t>(done);
     }
   }
 }

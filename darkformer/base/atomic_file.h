@@ -23,6 +23,8 @@ class AtomicFile {
   // Throws Error with the system's reason (disk full, quota, ...) after removing the partial file.
   void write(const void* bytes, std::size_t count);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  // Replaces bytes written before, within [0, written()): for a header that knows what follows it.
+  void overwrite(std::size_t offset, const void* bytes, std::size_t count);
   std::size_t written() const { return written_; }
 
   // Syncs and renames: from here on the target is the new file.

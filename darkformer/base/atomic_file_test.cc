@@ -72,6 +72,17 @@ TEST(AtomicFile, ReplacesOnCommitOnly) {
   EXPECT_EQ(entries(file.parent_path()), 1U);
 }
 
+TEST(AtomicFile, OverwritesWhatWasWritten) {
+  const ScratchFolder folder;
+  AtomicFile file(folder.path() / "a");
+  file.write("????body");
+  file.overwrite(0, "head", 4);
+  file.write(" end");
+  EXPECT_EQ(file.written(), 12U);
+  file.commit();
+  EXPECT_EQ(content(folder.path() / "a"), "headbody end");
+}
+
 TEST(AtomicFile, WithoutCommitNothingChanges) {
   const ScratchFolder folder;
   const auto file = folder.path() / "a.txt";

@@ -30,6 +30,8 @@ AnyJson parse(std::string_view text, const std::string& source, std::size_t firs
     const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1);
     fail(source, ":", first_line + newlines, ":", column + 1,
          ": not valid JSON: ", reason(error.what()));
+  } catch (const nlohmann::json::exception& error) {  // a number too large for a double
+    fail(source, ": not valid JSON: ", error.what());
   }
 }
 

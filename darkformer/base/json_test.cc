@@ -30,7 +30,7 @@ TEST(Json, ParseErrorNamesFileLineAndColumn) {
 }
 
 TEST(Json, EmptyAndCutTextsAreErrors) {
-  for (const std::string text : {"", "{", "[1,", "\"abc", "{\"a\": 1} x"}) {
+  for (const std::string text : {"", "{", "[1,", "\"abc", "{\"a\": 1} x", "1e999"}) {
     EXPECT_THROW(parse_json(text, "f"), Error) << text;
     EXPECT_THROW(parse_ordered_json(text, "f"), Error) << text;
   }

@@ -1,0 +1,22 @@
+// What the data path needs to know of a tokenizer.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace darkformer {
+
+struct TokenEncoder {
+  // Ids in [0, vocabulary) of valid UTF-8 text, without BOS and EOS. Called from several threads at
+  // once.
+  std::function<std::vector<std::int32_t>(std::string_view)> encode;
+  std::int32_t bos = 0;
+  std::int32_t eos = 0;
+  std::int32_t vocabulary = 0;
+  std::uint64_t fingerprint = 0;  // the same for the same tokenizer only
+};
+
+}  // namespace darkformer

@@ -1,0 +1,155 @@
+// Tokenising in batches: read in order, encode in parallel, append in order.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/text/tokenize.h"
+
+#include <bit>
+#include <fstream>
+#include <utility>
+
+#include "darkformer/base/error.h"
+#include "darkformer/base/threads.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Enough for every thread, little enough to show progress and to stop soon.
+constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
+
+struct Piece {
+  std::string text;
+  bool ends_document = false;
+  std::vector<std::int32_t> ids;
+};
+
+// The next pieces of the file, empty at its end.
+std::vector<Piece> read_batch(DocumentReader& reader) {
+  std::vector<Piece> batch;
+  std::size_t bytes = 0;
+  DocumentPiece piece;
+  while (bytes < kBatchBytes && reader.next(piece)) {
+    bytes += piece.text.size();
+    batch.push_back({std::string(piece.text), piece.ends_document, {}});
+  }
+  return batch;
+}
+
+void write_batch(std::vector<Piece>& batch, const TokenEncoder& encoder, TokenShardWriter& writer) {
+  parallel_for(batch.size(), [&](std::size_t i) { batch[i].ids = encoder.encode(batch[i].text); });
+  for (const Piece& piece : batch) {
+    writer.append(piece.ids);
+    if (piece.ends_document) {
+      writer.end_document();
+    }
+  }
+}
+
+std::uint64_t content_checksum(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), path.string(), ": cannot be opened for reading");
+  Checksum sum;
+  std::vector<char> buffer(std::size_t{1} << 20);
+  while (file) {
+    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    sum.update(buffer.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  require(!file.bad(), path.string(), ": reading failed");
+  return sum.value();
+}
+
+ShardInfo write_shard(const fs::path& text,
+                      const fs::path& shard,
+                      const TokenEncoder& encoder,
+                      std::uint64_t key,
+                      const TokenizeOptions& options) {
+  const auto reader = open_documents(text, options.reader);
+  TokenShardWriter writer(shard, encoder, key);
+  for (auto batch = read_batch(*reader); !batch.empty(); batch = read_batch(*reader)) {
+    write_batch(batch, encoder, writer);
+    if (options.progress) {
+      options.progress({text.string(), reader->stored_bytes_used(), fs::file_size(text),
+                        writer.info().documents, writer.info().tokens});
+    }
+    if (options.interrupted && options.interrupted()) {
+      throw Interrupted(text.string() + ": tokenising was stopped; the next run starts it again");
+    }
+  }
+  require(writer.info().tokens > 0, text.string(), ": there is no text in it");
+  writer.set_lines(reader->report().lines, reader->report().broken_lines);
+  writer.commit();
+  return writer.info();
+}
+
+// Is there a sound shard of this key already?
+bool is_cached(const fs::path& shard, std::uint64_t key, ShardCheck check) {
+  if (!is_token_shard(shard)) {
+    return false;
+  }
+  try {
+    return TokenShard(shard, check).info().source_key == key;
+  } catch (const Error&) {
+    return false;  // it will be replaced
+  }
+}
+
+}  // namespace
+
+ShardInfo tokenize_file(const fs::path& text,
+                        const fs::path& shard,
+                        const TokenEncoder& encoder,
+                        const TokenizeOptions& options) {
+  return write_shard(text, shard, encoder, source_key(text, encoder, options.reader), options);
+}
+
+std::uint64_t source_key(const fs::path& text,
+                         const TokenEncoder& encoder,
+                         const ReaderOptions& options) {
+  std::error_code code;
+  const fs::file_status status = fs::status(text, code);
+  require(fs::exists(status), text.string(), ": cannot be opened: ", code.message());
+  require(fs::is_regular_file(status), text.string(), ": not a regular file");
+  const TextFormat format = text_format(text);
+  const bool plain = format == TextFormat::kPlainText;
+  return KeyBuilder()
+      .add("darkformer tokens 1")
+      .add(content_checksum(text))
+      .add(fs::file_size(text))
+      .add(encoder.fingerprint)
+      .add(static_cast<std::uint64_t>(format))
+      .add(plain ? options.separator : options.text_field)
+      .add(plain ? options.piece_bytes : 0)
+      .add(std::bit_cast<std::uint64_t>(options.broken.fraction))
+      .add(static_cast<std::uint64_t>(options.broken.at_least))
+      .value();
+}
+
+fs::path tokenize_cached(const fs::path& text,
+                         const fs::path& cache,
+                         const TokenEncoder& encoder,
+                         const TokenizeOptions& options) {
+  const std::uint64_t key = source_key(text, encoder, options.reader);
+  const fs::path shard = cache / (to_hex(key) + ".tokens");
+  if (!is_cached(shard, key, options.check)) {
+    write_shard(text, shard, encoder, key, options);
+  }
+  return shard;
+}
+
+std::vector<std::shared_ptr<const TokenShard>> open_shards(const std::vector<fs::path>& files,
+                                                           const fs::path& cache,
+                                                           const TokenEncoder& encoder,
+                                                           const TokenizeOptions& options) {
+  std::vector<std::shared_ptr<const TokenShard>> shards;
+  for (const fs::path& file : files) {
+    const bool ready = is_token_shard(file);
+    auto shard = ready
+                     ? std::make_shared<TokenShard>(file, options.check)
+                     : std::make_shared<TokenShard>(tokenize_cached(file, cache, encoder, options));
+    shard->require_tokenizer(encoder.fingerprint);
+    shards.push_back(std::move(shard));
+  }
+  return shards;
+}
+
+}  // namespace darkformer
