@@ -115,20 +115,16 @@ void BytePairEncoder::check_pieces(const std::string& source) const {
 }
 
 void BytePairEncoder::index_bytes(const std::string& source) {
-  byte_ids_.fill(-1);
-  std::size_t found = 0;
-  for (unsigned byte = 0; byte < 256; ++byte) {
+  for (unsigned byte = 0; byte < 256 && model_.byte_fallback; ++byte) {
     const std::int32_t id = find(byte_piece(byte));
-    if (id >= 0 && model_.pieces[id].type == PieceType::kByte) {
-      byte_ids_[byte] = id;
-      ++found;
-    } else {
-      require(!model_.byte_fallback, source, ": no byte piece ", byte_piece(byte));
-    }
+    require(id >= 0 && model_.pieces[id].type == PieceType::kByte, source, ": no byte piece ",
+            byte_piece(byte));
+    byte_ids_[byte] = id;
   }
-  const auto bytes = std::count_if(model_.pieces.begin(), model_.pieces.end(),
-                                   [](const Piece& p) { return p.type == PieceType::kByte; });
-  require(static_cast<std::size_t>(bytes) == found, source, ": a byte piece is not named <0xHH>");
+  const auto is_byte = [](const Piece& piece) { return piece.type == PieceType::kByte; };
+  const auto bytes = std::count_if(model_.pieces.begin(), model_.pieces.end(), is_byte);
+  require(bytes == (model_.byte_fallback ? 256 : 0), source, ": ", bytes,
+          " byte pieces; wanted <0x00> to <0xFF> with byte_fallback, none without");
 }
 
 void BytePairEncoder::index_user_defined(const std::vector<std::string>& markers) {
