@@ -12,17 +12,22 @@ namespace darkformer {
 namespace {
 
 // The library's text is "[json.exception...] parse error at line 2, column 3: syntax error while
-// parsing value - unexpected ...": keep what comes after the position.
+// parsing value - unexpected ...": keep what comes after the position, but not megabytes of it (it
+// quotes the token it was reading).
 std::string reason(const std::string& message) {
+  constexpr std::size_t kLongest = 200;
   const std::size_t at = message.find("column");
   const std::size_t colon = message.find(": ", at == std::string::npos ? 0 : at);
-  return colon == std::string::npos ? message : message.substr(colon + 2);
+  return message.substr(colon == std::string::npos ? 0 : colon + 2, kLongest);
 }
 
 template <class AnyJson>
-AnyJson parse(std::string_view text, const std::string& source, std::size_t first_line) {
+AnyJson parse(std::string_view text,
+              const std::string& source,
+              std::size_t first_line,
+              const typename AnyJson::parser_callback_t& keep = nullptr) {
   try {
-    return AnyJson::parse(text);
+    return AnyJson::parse(text, keep);
   } catch (const nlohmann::json::parse_error& error) {
     const auto before = text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
     const auto newlines = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
@@ -48,6 +53,12 @@ std::string read_text(const std::filesystem::path& file) {
 
 Json parse_json(std::string_view text, const std::string& source, std::size_t first_line) {
   return parse<Json>(text, source, first_line);
+}
+
+Json parse_filtered_json(std::string_view text,
+                         const std::string& source,
+                         const Json::parser_callback_t& keep) {
+  return parse<Json>(text, source, 1, keep);
 }
 
 OrderedJson parse_ordered_json(std::string_view text, const std::string& source) {

@@ -21,6 +21,11 @@ using OrderedJson = nlohmann::ordered_json;
 // "config.json:3:14: not valid JSON: ...".
 Json parse_json(std::string_view text, const std::string& source, std::size_t first_line = 1);
 OrderedJson parse_ordered_json(std::string_view text, const std::string& source);
+// As parse_json, and `keep` sees every value, key, start and end as it is read: false leaves it out
+// of the result; what it throws ends the parse. For large or hostile files.
+Json parse_filtered_json(std::string_view text,
+                         const std::string& source,
+                         const Json::parser_callback_t& keep);
 Json read_json(const std::filesystem::path& file);
 OrderedJson read_ordered_json(const std::filesystem::path& file);
 

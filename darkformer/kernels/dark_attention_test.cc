@@ -142,8 +142,8 @@ std::string shape_file() {
 }
 
 TEST(DarkAttention, EqualsTheReferenceOnEveryShape) {
-  for (const std::string& line : read_shapes(shape_file())) {
-    SCOPED_TRACE(line);
+  for (const ShapeLine& line : read_shapes(DARKFORMER_SHAPES "/dark_attention.txt")) {
+    SCOPED_TRACE(line.id());
     expect_reference(read_problem(line));
   }
 }
@@ -151,24 +151,24 @@ TEST(DarkAttention, EqualsTheReferenceOnEveryShape) {
 TEST(DarkAttention, EqualsTheReferenceOnEveryTarget) {
   on_every_target([] {
     expect_reference(
-        read_problem("B1 H4 G2 T70 D12 F19 R9 chunk16 factor weights query_center key_center"));
-    expect_reference(read_problem("B1 H2 G1 T30 D9 F11 chunk7 window5 sinks2 factor gate=head"));
+        read_problem("B1 H4 G2 T70 D12 F19 R9 chunk16 factor weights querycenter keycenter"));
+    expect_reference(read_problem("B1 H2 G1 T30 D9 F11 chunk7 window5 sinks2 factor headgate"));
   });
 }
 
 TEST(DarkAttention, EqualsTheReferenceAtEveryThreadCount) {
   on_every_thread_count([] {
     expect_reference(
-        read_problem("B1 H2 G1 T70 D8 F9 chunk4 factor weights query_center key_center"));
-    expect_reference(read_problem("B1 H2 G1 T60 S90 D8 F9 chunk4 weights query_center full"));
+        read_problem("B1 H2 G1 T70 D8 F9 chunk4 factor weights querycenter keycenter"));
+    expect_reference(read_problem("B1 H2 G1 T60 S90 D8 F9 chunk4 weights querycenter full"));
     expect_reference(
-        read_problem("B1 H2 G1 T70 D8 F9 chunk4 window9 sinks2 factor query_center key_center"));
+        read_problem("B1 H2 G1 T70 D8 F9 chunk4 window9 sinks2 factor querycenter keycenter"));
   });
 }
 
 TEST(DarkAttention, EqualsTheReferenceForEveryChunk) {
   for (const std::size_t chunk : {1, 2, 3, 15, 16, 17, 31, 64, 100, 256}) {
-    DarkProblem p = read_problem("B1 H2 G1 T130 D8 F9 factor query_center key_center");
+    DarkProblem p = read_problem("B1 H2 G1 T130 D8 F9 factor querycenter keycenter");
     p.shape.chunk = chunk;
     SCOPED_TRACE(chunk);
     expect_reference(p);
@@ -192,7 +192,7 @@ TEST(DarkAttention, HoldsWhenTheLastKeyDominates) {
 }
 
 TEST(DarkAttention, ZeroAndSingularFactorsStayFinite) {
-  DarkProblem p = read_problem("B1 H2 G1 T20 D8 F12 chunk8 factor query_center key_center");
+  DarkProblem p = read_problem("B1 H2 G1 T20 D8 F12 chunk8 factor querycenter keycenter");
   std::fill(p.factor.begin() + 8, p.factor.end(), 0.0F);  // rank one
   expect_reference(p);
   std::fill(p.factor.begin(), p.factor.end(), 0.0F);
@@ -239,7 +239,7 @@ void expect_same_prefix(const DarkProblem& p, const DarkProblem& changed, std::s
 // A change of token t changes no output before t by a single bit: small changes, and keys that
 // raise the scale by hundreds of bits.
 TEST(DarkAttention, IsCausalToTheBit) {
-  for (const char* line : {"B1 H2 G1 T50 D8 F12 chunk16 factor query_center key_center",
+  for (const char* line : {"B1 H2 G1 T50 D8 F12 chunk16 factor querycenter keycenter",
                            "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor"}) {
     for (const float size : {2.0F, 14.0F}) {
       on_every_thread_count([&] {
@@ -260,7 +260,7 @@ TEST(DarkAttention, IsCausalToTheBit) {
 }
 
 TEST(DarkAttention, ReadsAnyStrides) {
-  const DarkProblem p = read_problem("B2 H4 G2 T19 D6 F10 chunk8 factor key_center");
+  const DarkProblem p = read_problem("B2 H4 G2 T19 D6 F10 chunk8 factor keycenter");
   const DarkAttention& s = p.shape;
   // (B,T,H,D) storage seen as (B,H,T,D), and values with an element stride of 3.
   std::vector<float> q(p.q.size()), v(p.v.size() * 3);

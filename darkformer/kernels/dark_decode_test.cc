@@ -73,11 +73,11 @@ void expect_close(const DarkProblem& p,
 TEST(DarkDecode, AnyDivisionEqualsOnePass) {
   const std::size_t T = 45;
   for (const char* options :
-       {"D8 F12 chunk8", "D8 F12 R5 chunk8 factor key_factor weights query_center key_center",
-        "N4 D8 F12 chunk8 factor query_center key_center",
-        "D8 Dv6 F12 chunk8 window7 sinks3 factor query_center key_center gate=head",
-        "D8 F12 chunk8 window7 sinks3 query_center key_center", "D8 F12 chunk8 sinks3 factor",
-        "D8 F12 window1", "N4 D8 F12 chunk8 window5 factor key_factor"}) {
+       {"D8 F12 chunk8", "D8 F12 R5 chunk8 factor keyfactor weights querycenter keycenter",
+        "N4 D8 F12 chunk8 factor querycenter keycenter",
+        "D8 Dv6 F12 chunk8 window7 sinks3 factor querycenter keycenter headgate",
+        "D8 F12 chunk8 window7 sinks3 querycenter keycenter", "D8 F12 chunk8 sinks3 factor",
+        "D8 F12 window1", "N4 D8 F12 chunk8 window5 factor keyfactor"}) {
     const DarkProblem p = read_problem("B2 H4 G2 T" + std::to_string(T) + " " + options);
     SCOPED_TRACE(p.name);
     const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
@@ -98,7 +98,7 @@ TEST(DarkDecode, AnyDivisionEqualsOnePass) {
 
 TEST(DarkDecode, EveryThreadCountAndTarget) {
   const DarkProblem p =
-      read_problem("B1 H4 G2 T20 D8 F12 chunk8 window4 sinks1 factor query_center key_center");
+      read_problem("B1 H4 G2 T20 D8 F12 chunk8 window4 sinks1 factor querycenter keycenter");
   const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
   on_every_target([&] {
     on_every_thread_count([&] {

@@ -2,15 +2,12 @@
 // random inputs. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cctype>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
+#include "darkformer/base/shape_file.h"
 #include "darkformer/kernels/dark_attention.h"
 
 namespace darkformer::kernels {
@@ -42,87 +39,47 @@ inline std::vector<float> normal_values(std::size_t count, std::uint32_t stream,
   return values;
 }
 
-// Inputs of pretrained size: |q|, |k| of about `size` after the scale.
-inline void fill_problem(DarkProblem& p, const std::vector<std::string>& options, float size) {
+// Inputs whose rows q and k have a length of about `size` after the scale.
+inline void fill_problem(DarkProblem& p, const ShapeLine& line, float size) {
   const DarkAttention& s = p.shape;
-  const auto has = [&](const std::string& option) {
-    return std::find(options.begin(), options.end(), option) != options.end();
-  };
   const float row = size / std::sqrt(static_cast<float>(s.D) * s.scale);
   p.q = normal_values(s.B * s.H * s.T * s.D, 1, row);
   p.k = normal_values(s.B * s.G * s.S * s.D, 2, row);
   p.v = normal_values(s.B * s.G * s.S * s.Dv, 3, 1.0F);
   p.d_o = normal_values(s.B * s.H * s.T * s.Dv, 4, 1.0F);
   p.draws = normal_values(s.N * s.F * s.R, 5, 1.0F);
+  const auto where = [&](const char* option, std::size_t count, std::uint32_t stream,
+                         float spread) {
+    return line.flag(option) ? normal_values(count, stream, spread) : std::vector<float>();
+  };
   const float map = 1.0F / std::sqrt(static_cast<float>(s.D));
-  if (has("factor")) {
-    p.factor = normal_values(s.N * s.R * s.D, 6, map);
-  }
-  if (has("key_factor")) {
-    p.key_factor = normal_values(s.N * s.R * s.D, 7, map);
-  }
-  if (has("weights")) {
-    p.log_weights = normal_values(s.N * s.F, 8, 0.5F);
-  }
-  if (has("query_center")) {
-    p.query_center = normal_values(s.N * s.D, 9, 0.5F * row);
-  }
-  if (has("key_center")) {
-    p.key_center = normal_values(s.G * s.D, 10, 0.5F * row);
-  }
-  p.gate_per_token = has("gate=token");
-  if (has("gate=head") || has("gate=token")) {
-    p.gate = normal_values(p.gate_per_token ? s.B * s.H * s.T * 2 : s.H * 2, 11, 0.7F);
-  }
+  p.factor = where("factor", s.N * s.R * s.D, 6, map);
+  p.key_factor = where("keyfactor", s.N * s.R * s.D, 7, map);
+  p.log_weights = where("weights", s.N * s.F, 8, 0.5F);
+  p.query_center = where("querycenter", s.N * s.D, 9, 0.5F * row);
+  p.key_center = where("keycenter", s.G * s.D, 10, 0.5F * row);
+  p.gate_per_token = line.flag("tokengate");
+  p.gate = p.gate_per_token ? normal_values(s.B * s.H * s.T * 2, 11, 0.7F)
+                            : where("headgate", s.H * 2, 11, 0.7F);
 }
 
-inline DarkProblem read_problem(const std::string& line, float size = 2.0F) {
+inline DarkProblem read_problem(const ShapeLine& line, float size = 2.0F) {
   DarkProblem p;
-  p.name = line;
+  p.name = line.id();
   DarkAttention& s = p.shape;
-  std::vector<std::string> options;
-  std::istringstream words(line);
-  for (std::string word; words >> word;) {
-    const std::size_t digits = word.find_first_of("0123456789");
-    const std::string key = word.substr(0, digits);
-    const std::size_t value = digits == std::string::npos ? 0 : std::stoul(word.substr(digits));
-    if (digits == std::string::npos) {
-      options.push_back(word);
-      s.causal = s.causal && word != "full";
-      continue;
-    }
-    std::size_t* const sizes[] = {&s.B,  &s.H, &s.G, &s.N,      &s.T,     &s.S,    &s.D,
-                                  &s.Dv, &s.F, &s.R, &s.window, &s.sinks, &s.chunk};
-    const char* const names[] = {"B",  "H", "G", "N",      "T",     "S",    "D",
-                                 "Dv", "F", "R", "window", "sinks", "chunk"};
-    bool known = false;
-    for (std::size_t i = 0; i < std::size(names); ++i) {
-      if (key == names[i]) {
-        *sizes[i] = value;
-        known = true;
-      }
-    }
-    require(known, "shape file: unknown word '", word, "' in '", line, "'");
-  }
-  s.N = s.N == 0 ? s.G : s.N;
-  s.S = s.S == 0 ? s.T : s.S;
-  s.Dv = s.Dv == 0 ? s.D : s.Dv;
-  s.R = s.R == 0 ? s.D : s.R;
+  s.B = line.size("B"), s.H = line.size("H"), s.G = line.size("G"), s.N = line.size("N", s.G);
+  s.T = line.size("T"), s.S = line.size("S", s.T), s.D = line.size("D"),
+  s.Dv = line.size("Dv", s.D);
+  s.F = line.size("F"), s.R = line.size("R", s.D);
+  s.window = line.size("window"), s.sinks = line.size("sinks"), s.chunk = line.size("chunk");
+  s.causal = !line.flag("full");
   s.scale = 1.0F / std::sqrt(static_cast<float>(s.D));
-  fill_problem(p, options, size);
+  fill_problem(p, line, size);
   return p;
 }
 
-inline std::vector<std::string> read_shapes(const std::string& path) {
-  std::ifstream file(path);
-  require(file.good(), path, ": cannot be read");
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line[0] != '#') {
-      lines.push_back(line);
-    }
-  }
-  return lines;
+inline DarkProblem read_problem(const std::string& line, float size = 2.0F) {
+  return read_problem(ShapeLine(line), size);
 }
 
 }  // namespace darkformer::kernels
