@@ -137,10 +137,6 @@ void expect_reference(const DarkProblem& p) {
   expect_tensor("d_gate", got.d_gate, want.d_gate, error, floor);
 }
 
-std::string shape_file() {
-  return std::string(DARKFORMER_SOURCE_DIR) + "/tests/shapes/dark_attention.txt";
-}
-
 TEST(DarkAttention, EqualsTheReferenceOnEveryShape) {
   for (const ShapeLine& line : read_shapes(DARKFORMER_SHAPES "/dark_attention.txt")) {
     SCOPED_TRACE(line.id());
