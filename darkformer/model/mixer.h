@@ -1,0 +1,63 @@
+// Mixing values by attention: the interchangeable kinds behind one door, each with its parameters
+// and its decode state.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <vector>
+
+#include "darkformer/model/attention_spec.h"
+
+namespace darkformer {
+
+// What one layer keeps of a sequence, as the tensors of its kind; empty before the first token.
+// Copying shares the tensors, clone() does not.
+struct MixerState {
+  std::vector<at::Tensor> tensors;
+
+  MixerState clone() const;
+  std::int64_t bytes() const;
+};
+
+// What a layer tells its mixer.
+struct MixerShape {
+  std::int64_t layer = 0;     // the stream of its draws
+  std::int64_t heads = 0;     // H
+  std::int64_t kv_heads = 0;  // G
+  std::int64_t head_dim = 0;  // D
+  double scale = 1.0;         // scores are scale * q . k
+  double softcap = 0.0;       // exact attention only
+  std::int64_t window = 0;    // the layer's own sliding window (exact attention); 0: none
+};
+
+// q (B,H,T,D), k (B,G,T,D), v (B,G,T,D): projected, normed and rotated, not scaled. Causal.
+class Mixer : public torch::nn::Module {
+ public:
+  // All tokens of a sequence at once, differentiable -> (B,H,T,D).
+  virtual at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) = 0;
+  // T more tokens of a sequence (T = 1: a decode step) -> (B,H,T,D); the state is updated in place.
+  // Not differentiable.
+  virtual at::Tensor extend(const at::Tensor& q,
+                            const at::Tensor& k,
+                            const at::Tensor& v,
+                            MixerState& state) = 0;
+  // Applied to q (B,H,T,D) and k (B,G,T,D) before the rotation; the identity unless the spec says
+  // that M acts before it.
+  virtual at::Tensor map_queries(const at::Tensor& q) { return q; }
+  virtual at::Tensor map_keys(const at::Tensor& k) { return k; }
+  // Bytes of state after `tokens` tokens, for one sequence.
+  virtual std::int64_t state_bytes(std::int64_t tokens) const = 0;
+};
+
+// The mixer of a layer. Parameters are named as in the model folder: draws, factor, key_factor,
+// log_weights, query_center, key_center, gate_scale, gate_bias, gate_weight; those that training
+// does not touch are buffers. Draws come from (seed, layer, draw_index).
+std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
+                                  const AttentionSpec& spec,
+                                  std::uint64_t seed,
+                                  std::int64_t draw_index);
+
+}  // namespace darkformer
