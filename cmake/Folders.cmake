@@ -97,3 +97,11 @@ function(darkformer_program name source folder)
   target_link_libraries(${name} PRIVATE ${objects})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
+
+# darkformer_shared_library(TARGET OUTPUT FOLDER): libOUTPUT.so, a folder and all it needs in one file.
+function(darkformer_shared_library name output folder)
+  darkformer_closure(objects darkformer_${folder})
+  add_library(${name} SHARED)
+  target_link_libraries(${name} PRIVATE ${objects})
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME ${output} LINKER_LANGUAGE CXX)
+endfunction()

@@ -1,0 +1,74 @@
+// The schemas of libdarkformer_ops.so: what torch.ops.darkformer offers.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include "darkformer/ops/dark_attention.h"
+#include "darkformer/ops/draw_features.h"
+#include "darkformer/ops/exact_attention.h"
+
+namespace darkformer::ops {
+namespace {
+
+using at::Tensor;
+using MaybeTensor = c10::optional<Tensor>;
+
+// The arguments that all three dark ops share, in the order of their schemas.
+#define DARK_ARGUMENTS                                                                          \
+  const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &draws,                       \
+      const MaybeTensor &factor, const MaybeTensor &key_factor, const MaybeTensor &log_weights, \
+      const MaybeTensor &query_center, const MaybeTensor &key_center, const MaybeTensor &gate,  \
+      c10::optional<double> scale, bool causal, int64_t window, int64_t sinks
+#define DARK_OPTIONS                                                                              \
+  DarkOptions {                                                                                   \
+    factor, key_factor, log_weights, query_center, key_center, gate, scale, causal, window, sinks \
+  }
+#define DARK_SCHEMA                                                                               \
+  "Tensor q, Tensor k, Tensor v, Tensor draws, Tensor? factor=None, *, Tensor? key_factor=None, " \
+  "Tensor? log_weights=None, Tensor? query_center=None, Tensor? key_center=None, Tensor? "        \
+  "gate=None, "                                                                                   \
+  "float? scale=None, bool causal=True, int window=0, int sinks=0"
+
+Tensor attention(DARK_ARGUMENTS) {
+  return dark_attention(q, k, v, draws, DARK_OPTIONS);
+}
+
+std::tuple<Tensor, std::vector<Tensor>> prefill(DARK_ARGUMENTS, const std::vector<Tensor>& state) {
+  DarkPrefill result = dark_attention_prefill(q, k, v, draws, DARK_OPTIONS, state);
+  return {result.out, result.state};
+}
+
+Tensor step(DARK_ARGUMENTS, std::vector<Tensor> state) {
+  return dark_attention_step(q, k, v, draws, DARK_OPTIONS, state);
+}
+
+Tensor exact(const Tensor& q,
+             const Tensor& k,
+             const Tensor& v,
+             c10::optional<double> scale,
+             bool causal,
+             int64_t window,
+             double softcap) {
+  return exact_attention(q, k, v, {scale, causal, window, softcap});
+}
+
+TORCH_LIBRARY(darkformer, library) {
+  library.def("dark_attention(" DARK_SCHEMA ") -> Tensor", attention);
+  library.def("dark_attention_prefill(" DARK_SCHEMA ", Tensor[] state) -> (Tensor, Tensor[])",
+              prefill);
+  library.def("dark_attention_step(" DARK_SCHEMA ", Tensor(a!)[] state) -> Tensor", step);
+  library.def(
+      "exact_attention(Tensor q, Tensor k, Tensor v, *, float? scale=None, bool causal=True, int "
+      "window=0, float softcap=0) -> Tensor",
+      exact);
+  library.def(
+      "draw_features(int groups, int features, int rank, int seed, int stream, int index, bool "
+      "orthogonal=True) -> Tensor",
+      draw_features);
+  // For tests: run every op of this thread as its composition of ATen calls.
+  library.def("force_composition(bool forced) -> ()", set_composition_forced);
+  library.def("vanished_rows() -> int", vanished_rows);
+}
+
+}  // namespace
+}  // namespace darkformer::ops
