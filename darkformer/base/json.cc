@@ -21,11 +21,32 @@ std::string reason(const std::string& message) {
   return message.substr(colon == std::string::npos ? 0 : colon + 2, kLongest);
 }
 
+// A file of opening brackets would grow to fifty times its size in memory.
+void check_depth(std::string_view text, const std::string& source) {
+  constexpr int kDeepest = 256;
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char character = text[i];
+    if (in_string) {
+      i += character == '\\' ? 1 : 0;
+      in_string = character != '"';
+    } else if (character == '"') {
+      in_string = true;
+    } else if (character == '[' || character == '{') {
+      require(++depth <= kDeepest, source, ": not valid JSON here: nested deeper than ", kDeepest);
+    } else if (character == ']' || character == '}') {
+      --depth;
+    }
+  }
+}
+
 template <class AnyJson>
 AnyJson parse(std::string_view text,
               const std::string& source,
               std::size_t first_line,
               const typename AnyJson::parser_callback_t& keep = nullptr) {
+  check_depth(text, source);
   try {
     return AnyJson::parse(text, keep);
   } catch (const nlohmann::json::parse_error& error) {
@@ -36,7 +57,7 @@ AnyJson parse(std::string_view text,
     fail(source, ":", first_line + newlines, ":", column + 1,
          ": not valid JSON: ", reason(error.what()));
   } catch (const nlohmann::json::exception& error) {  // a number too large for a double
-    fail(source, ": not valid JSON: ", error.what());
+    fail(source, ": not valid JSON: ", reason(error.what()));
   }
 }
 

@@ -36,6 +36,25 @@ TEST(Json, EmptyAndCutTextsAreErrors) {
   }
 }
 
+TEST(Json, NumbersBeyondADoubleAreErrors) {
+  EXPECT_NE(error_of([&] { parse_json("[1e999]", "f"); }).find("f: not valid JSON: "),
+            std::string::npos);
+}
+
+TEST(Json, TooDeepIsAnErrorBeforeItCostsMemory) {
+  const std::string brackets(1000000, '[');
+  EXPECT_NE(error_of([&] { parse_json(brackets, "f"); }).find("nested deeper"), std::string::npos);
+  EXPECT_NO_THROW(parse_json("[\"" + brackets + "\\\"" + brackets + "\"]", "f"));
+}
+
+TEST(Json, FilterSeesAndLeavesOut) {
+  const Json kept = parse_filtered_json(
+      R"({"a": [1, 2, 3], "b": 4})", "f",
+      [](int depth, Json::parse_event_t, const Json& value) { return depth != 2 || value != 2; });
+  EXPECT_EQ(kept, Json::parse(R"({"a": [1, 3], "b": 4})"));
+  EXPECT_THROW(parse_filtered_json("[1", "f", [](int, auto, const Json&) { return true; }), Error);
+}
+
 TEST(Json, MissingFileAndFolderAreErrors) {
   const ScratchFolder folder;
   EXPECT_EQ(error_of([&] { read_json(folder.path() / "none.json"); }),

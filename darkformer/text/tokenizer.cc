@@ -8,6 +8,7 @@
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/mapped_file.h"
+#include "darkformer/base/printable.h"
 #include "darkformer/text/tokenizer_bpe.h"
 #include "darkformer/text/tokenizer_json.h"
 #include "darkformer/text/utf8.h"
@@ -96,8 +97,8 @@ Tokenizer::Tokenizer(TokenizerModel model, const std::string& source, std::uint6
 
 std::int32_t Tokenizer::find_special(const std::string& text, const std::string& source) const {
   const std::int32_t id = find(text);
-  require(id >= 0 && piece(id).type == PieceType::kControl, source, ": no control piece '", text,
-          "'; a Gemma tokenizer has <bos> and <eos>");
+  require(id >= 0 && piece(id).type == PieceType::kControl, source, ": no control piece '",
+          printable(text), "'; a Gemma tokenizer has <bos> and <eos>");
   return id;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "darkformer/base/error.h"
+#include "darkformer/base/printable.h"
 #include "darkformer/text/utf8.h"
 
 namespace darkformer {
@@ -92,7 +93,7 @@ BytePairEncoder::BytePairEncoder(TokenizerModel model,
   for (std::size_t id = 0; id < model_.pieces.size(); ++id) {
     const Piece& piece = model_.pieces[id];
     const bool added = ids_.emplace(piece.text, static_cast<std::int32_t>(id)).second;
-    require(added, source, ": piece '", piece.text, "' is there twice (id ", id, ")");
+    require(added, source, ": piece '", printable(piece.text), "' is there twice (id ", id, ")");
     has_unused_ = has_unused_ || piece.type == PieceType::kUnused;
     if (piece.type == PieceType::kUnknown) {
       require(unk_ < 0, source, ": two unknown pieces, ids ", unk_, " and ", id);
@@ -110,7 +111,8 @@ void BytePairEncoder::check_pieces(const std::string& source) const {
     const Piece& piece = model_.pieces[id];
     require(!piece.text.empty(), source, ": piece ", id, " is empty");
     require(is_utf8(piece.text), source, ": piece ", id, " is not UTF-8");
-    require(std::isfinite(piece.score), source, ": piece '", piece.text, "' has no finite score");
+    require(std::isfinite(piece.score), source, ": piece '", printable(piece.text),
+            "' has no finite score");
   }
 }
 

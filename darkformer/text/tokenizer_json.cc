@@ -11,6 +11,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
+#include "darkformer/base/printable.h"
 
 namespace darkformer {
 namespace {
@@ -37,7 +38,7 @@ Merge read_merge(const Json& value, const std::string& source) {
              value[1].is_string()) {
     return {value[0].get<std::string>(), value[1].get<std::string>()};
   }
-  fail(source, ": a merge is not two pieces: ", value.dump().substr(0, 80));
+  fail(source, ": a merge is not two pieces: ", printable(value.dump()));
 }
 
 // The texts that the merges make, in the merges' order, each once; filled while the file is parsed.
@@ -59,7 +60,6 @@ class MergeFilter {
   MergeFilter(MergedTexts& merged, const std::string& source) : merged_(merged), source_(source) {}
 
   bool keep(int depth, Json::parse_event_t event, const Json& value) {
-    require(depth <= kDeepest, source_, ": nested too deeply for a tokenizer.json");
     if (event == Json::parse_event_t::key && depth == 1) {
       in_model_ = value == "model";
       in_merges_ = false;
@@ -73,8 +73,6 @@ class MergeFilter {
   }
 
  private:
-  static constexpr int kDeepest = 64;
-
   static bool is_complete(Json::parse_event_t event) {
     return event == Json::parse_event_t::value || event == Json::parse_event_t::array_end ||
            event == Json::parse_event_t::object_end;
@@ -94,13 +92,13 @@ const Json& member(const Json& object, const std::string& key, const std::string
 
 void check_settings(const Json& document, const Json& model, const std::string& source) {
   const auto type = find_value<std::string>(model, "type", source).value_or("BPE");
-  require(type == "BPE", source, ": model type is ", type, "; Gemma's is BPE");
+  require(type == "BPE", source, ": model type is ", printable(type), "; Gemma's is BPE");
   require(find_value<bool>(model, "byte_fallback", source).value_or(false), source,
           ": has no byte_fallback; Gemma's tokenizers do");
   const Json wanted = {
       {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xE2\x96\x81"}};
   const Json& normalizer = member(document, "normalizer", source);
-  require(normalizer == wanted, source, ": its normalizer is ", normalizer.dump().substr(0, 120),
+  require(normalizer == wanted, source, ": its normalizer is ", printable(normalizer.dump()),
           "; Gemma's writes a space as U+2581 and does nothing else");
 }
 
@@ -110,13 +108,14 @@ class PieceTable {
   explicit PieceTable(const std::string& source) : source_(source) {}
 
   void place(const std::string& text, std::int64_t id) {
-    require(id >= 0 && id < kMostPieces, source_, ": piece '", text, "' has the absurd id ", id);
+    require(id >= 0 && id < kMostPieces, source_, ": piece '", printable(text),
+            "' has the absurd id ", id);
     const auto [entry, added] = ids_.emplace(text, id);
     if (added) {
       order_.emplace_back(id, text);
     }
-    require(entry->second == id, source_, ": piece '", text, "' has two ids, ", entry->second,
-            " and ", id);
+    require(entry->second == id, source_, ": piece '", printable(text), "' has two ids, ",
+            entry->second, " and ", id);
   }
 
   std::vector<Piece> take() {
@@ -177,11 +176,11 @@ void check_merge_order(const MergedTexts& merged,
   std::int64_t last = -1;
   for (const std::string& text : merged.texts) {
     const std::int64_t id = table.find(text);
-    require(id >= 0, source, ": a merge makes '", text, "', which is no piece");
+    require(id >= 0, source, ": a merge makes '", printable(text), "', which is no piece");
     if (pieces[id].type != PieceType::kNormal) {
       continue;
     }
-    require(id >= last, source, ": merges are not in the order of ids (at '", text,
+    require(id >= last, source, ": merges are not in the order of ids (at '", printable(text),
             "'); not a Gemma tokenizer: use its tokenizer.model");
     last = id;
   }
@@ -202,7 +201,8 @@ TokenizerModel parse_tokenizer_json(std::string_view text, const std::string& so
   const Json& vocab = member(model, "vocab", source);
   require(vocab.is_object(), source, ": \"vocab\" must map pieces to ids");
   for (const auto& [piece, id] : vocab.items()) {
-    require(id.is_number_integer(), source, ": the id of piece '", piece, "' is no whole number");
+    require(id.is_number_integer(), source, ": the id of piece '", printable(piece),
+            "' is no whole number");
     table.place(piece, id.get<std::int64_t>());
   }
   std::vector<std::string> added;

@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "darkformer/base/error.h"
+#include "darkformer/base/printable.h"
 
 namespace darkformer {
 namespace {
@@ -122,7 +123,8 @@ Piece read_piece(std::string_view bytes, const std::string& source) {
       piece.score = reader.real();
     } else if (reader.field() == kPieceType) {
       const std::uint64_t type = reader.number();
-      require(type >= 1 && type <= 6, source, ": piece '", piece.text, "' has unknown type ", type);
+      require(type >= 1 && type <= 6, source, ": piece '", printable(piece.text),
+              "' has unknown type ", type);
       piece.type = static_cast<PieceType>(type);
     }
   }

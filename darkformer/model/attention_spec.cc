@@ -1,0 +1,169 @@
+// Attention options: names, checks, JSON.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/model/attention_spec.h"
+
+#include <algorithm>
+#include <array>
+
+#include "darkformer/base/error.h"
+#include "darkformer/base/printable.h"
+
+namespace darkformer {
+namespace {
+
+// Indexed by the enums.
+constexpr std::array<std::string_view, 10> kKinds = {"exact",      "performer", "dark",  "lfk",
+                                                     "importance", "oprf",      "sderf", "aderf",
+                                                     "constant",   "random"};
+constexpr std::array<std::string_view, 3> kPlacements = {"kv-head", "query-head", "layer"};
+constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
+constexpr std::array<std::string_view, 10> kKeys = {"attention", "features", "rank",  "placement",
+                                                    "rope",      "window",   "sinks", "orthogonal",
+                                                    "centre",    "gate"};
+
+constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
+constexpr std::int64_t kLongestWindow = std::int64_t{1} << 40;
+
+template <std::size_t Count>
+std::string listed(const std::array<std::string_view, Count>& names) {
+  std::string text;
+  for (const std::string_view name : names) {
+    text.append(text.empty() ? "" : ", ").append(name);
+  }
+  return text;
+}
+
+// The enum value of object[key], or `fallback` when the key is missing.
+template <class Enum, std::size_t Count>
+Enum read_name(const OrderedJson& object,
+               const char* key,
+               Enum fallback,
+               const std::array<std::string_view, Count>& names,
+               const std::string& where) {
+  const auto value = find_value<std::string>(object, key, where);
+  if (!value) {
+    return fallback;
+  }
+  const auto found = std::find(names.begin(), names.end(), *value);
+  require(found != names.end(), where, ": \"", key, "\" is ", printable(*value), "; wanted one of ",
+          listed(names));
+  return static_cast<Enum>(found - names.begin());
+}
+
+std::string_view name_of(Placement placement) {
+  return kPlacements[static_cast<std::size_t>(placement)];
+}
+
+std::string_view name_of(RopeOrder rope) {
+  return kRopeOrders[static_cast<std::size_t>(rope)];
+}
+
+}  // namespace
+
+std::string_view attention_kind_name(AttentionKind kind) {
+  return kKinds[static_cast<std::size_t>(kind)];
+}
+
+std::optional<AttentionKind> find_attention_kind(std::string_view name) {
+  const auto found = std::find(kKinds.begin(), kKinds.end(), name);
+  return found == kKinds.end() ? std::nullopt
+                               : std::optional(static_cast<AttentionKind>(found - kKinds.begin()));
+}
+
+std::string attention_kind_names() {
+  return listed(kKinds);
+}
+
+bool has_features(AttentionKind kind) {
+  return kind != AttentionKind::kExact && kind != AttentionKind::kConstant &&
+         kind != AttentionKind::kRandom;
+}
+
+bool has_factor(AttentionKind kind) {
+  return kind == AttentionKind::kDark || kind == AttentionKind::kAderf;
+}
+
+bool has_key_factor(AttentionKind kind) {
+  return kind == AttentionKind::kAderf;
+}
+
+bool has_log_weights(AttentionKind kind) {
+  return kind == AttentionKind::kImportance || kind == AttentionKind::kOprf ||
+         kind == AttentionKind::kSderf || kind == AttentionKind::kAderf;
+}
+
+void check_attention_spec(const AttentionSpec& spec,
+                          std::int64_t head_dim,
+                          const std::string& where) {
+  const auto check_range = [&](const char* key, std::int64_t value, std::int64_t least,
+                               std::int64_t most) {
+    require(value >= least && value <= most, where, ": \"", key, "\" is ", value, "; wanted ",
+            least, " to ", most);
+  };
+  if (!has_features(spec.kind)) {
+    require(spec == AttentionSpec{.kind = spec.kind}, where, ": attention ",
+            attention_kind_name(spec.kind), " takes no options");
+    return;
+  }
+  check_range("features", spec.features, 1, kMostFeatures);
+  check_range("rank", spec.rank, 1, head_dim);
+  check_range("window", spec.window, 0, kLongestWindow);
+  check_range("sinks", spec.sinks, 0, kLongestWindow);
+  require(spec.rank == head_dim || has_factor(spec.kind), where, ": \"rank\" is ", spec.rank,
+          ", but attention ", attention_kind_name(spec.kind), " has no factor: wanted ", head_dim);
+  require(!spec.gate || spec.window > 0, where, ": \"gate\" needs a window");
+}
+
+AttentionSpec read_attention_spec(const OrderedJson& layer,
+                                  std::int64_t head_dim,
+                                  const std::string& where) {
+  require(layer.is_object(), where, ": must be an object");
+  for (const auto& [key, value] : layer.items()) {
+    const bool known = std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+    require(known, where, ": unknown key \"", printable(key), "\"; wanted ", listed(kKeys));
+  }
+  AttentionSpec spec;
+  get_value<std::string>(layer, "attention", where);
+  spec.kind = read_name(layer, "attention", AttentionKind::kExact, kKinds, where);
+  const auto number = [&](const char* key, std::int64_t fallback) {
+    return find_value<std::int64_t>(layer, key, where).value_or(fallback);
+  };
+  const auto flag = [&](const char* key, bool fallback) {
+    return find_value<bool>(layer, key, where).value_or(fallback);
+  };
+  spec.features = number("features", 0);
+  spec.rank = number("rank", has_features(spec.kind) ? head_dim : 0);
+  spec.placement = read_name(layer, "placement", Placement::kKvHead, kPlacements, where);
+  spec.rope = read_name(layer, "rope", RopeOrder::kAfter, kRopeOrders, where);
+  spec.window = number("window", 0);
+  spec.sinks = number("sinks", 0);
+  spec.orthogonal = flag("orthogonal", true);
+  spec.centre = flag("centre", false);
+  spec.gate = flag("gate", false);
+  check_attention_spec(spec, head_dim, where);
+  return spec;
+}
+
+OrderedJson attention_spec_json(const AttentionSpec& spec) {
+  OrderedJson layer;
+  layer["attention"] = attention_kind_name(spec.kind);
+  if (!has_features(spec.kind)) {
+    return layer;
+  }
+  layer["features"] = spec.features;
+  layer["rank"] = spec.rank;
+  layer["placement"] = name_of(spec.placement);
+  layer["rope"] = name_of(spec.rope);
+  layer["window"] = spec.window;
+  layer["sinks"] = spec.sinks;
+  layer["orthogonal"] = spec.orthogonal;
+  if (spec.centre) {
+    layer["centre"] = true;
+  }
+  if (spec.gate) {
+    layer["gate"] = true;
+  }
+  return layer;
+}
+
+}  // namespace darkformer

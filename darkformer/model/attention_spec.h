@@ -1,0 +1,74 @@
+// Which attention a layer uses, and with which options.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "darkformer/base/json.h"
+
+namespace darkformer {
+
+enum class AttentionKind : std::uint8_t {
+  kExact,
+  kPerformer,
+  kDark,
+  kLfk,
+  kImportance,
+  kOprf,
+  kSderf,
+  kAderf,
+  kConstant,
+  kRandom,
+};
+
+// "dark"; the names of the command line and of config.json.
+std::string_view attention_kind_name(AttentionKind kind);
+std::optional<AttentionKind> find_attention_kind(std::string_view name);
+// "exact, performer, ...", for messages.
+std::string attention_kind_names();
+
+// Which parameters a kind has besides its draws.
+bool has_features(AttentionKind kind);     // draws (N,F,R): all but exact, constant and random
+bool has_factor(AttentionKind kind);       // factor (N,R,D)
+bool has_key_factor(AttentionKind kind);   // key_factor (N,R,D)
+bool has_log_weights(AttentionKind kind);  // log_weights (N,F)
+
+// N, the number of sets of per-head parameters: G, H or 1.
+enum class Placement : std::uint8_t { kKvHead, kQueryHead, kLayer };
+
+// Does M act on queries and keys before or after they are rotated?
+enum class RopeOrder : std::uint8_t { kAfter, kBefore };
+
+// The fields below `kind` mean something where has_features(kind), and are at their defaults
+// elsewhere.
+struct AttentionSpec {
+  AttentionKind kind = AttentionKind::kExact;
+  std::int64_t features = 0;                 // F
+  std::int64_t rank = 0;                     // R
+  Placement placement = Placement::kKvHead;  // "kv-head", "query-head", "layer"
+  RopeOrder rope = RopeOrder::kAfter;        // "after", "before"
+  std::int64_t window = 0;                   // keys next to the query that stay exact; 0: none
+  std::int64_t sinks = 0;                    // first keys of the sequence that stay exact
+  bool orthogonal = true;
+  bool centre = false;  // query_center, key_center
+  bool gate = false;    // gate_scale, gate_bias, gate_weight between window and far field
+
+  bool operator==(const AttentionSpec&) const = default;
+};
+
+// Error naming `where` unless the options fit each other and a head of size `head_dim`.
+void check_attention_spec(const AttentionSpec& spec,
+                          std::int64_t head_dim,
+                          const std::string& where);
+
+// One element of config.json's "darkformer.layers". A missing rank is head_dim, an unknown key or
+// value an Error; centre and gate are written only where they are true.
+AttentionSpec read_attention_spec(const OrderedJson& layer,
+                                  std::int64_t head_dim,
+                                  const std::string& where);
+OrderedJson attention_spec_json(const AttentionSpec& spec);
+
+}  // namespace darkformer

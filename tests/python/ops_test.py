@@ -1,0 +1,122 @@
+"""The op library from Python, as Debian's python3-torch loads it: schemas, gradcheck, states, errors."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import unittest
+
+import torch
+
+torch.ops.load_library(os.environ["DARKFORMER_OPS"])
+ops = torch.ops.darkformer
+
+
+def problem(dtype=torch.float64, heads=4, kv_heads=2, time=6, size=4, features=5, rank=3):
+    generator = torch.Generator().manual_seed(1)
+
+    def normal(*shape, spread=0.7):
+        return (spread * torch.randn(*shape, generator=generator, dtype=torch.float64)).to(dtype).requires_grad_()
+
+    return {
+        "q": normal(1, heads, time, size), "k": normal(1, kv_heads, time, size), "v": normal(1, kv_heads, time, size),
+        "draws": normal(kv_heads, features, rank, spread=1.0), "factor": normal(kv_heads, rank, size),
+        "key_factor": normal(kv_heads, rank, size), "log_weights": normal(kv_heads, features),
+        "query_center": normal(kv_heads, size), "key_center": normal(kv_heads, size), "gate": normal(heads, 2),
+    }
+
+
+class Gradcheck(unittest.TestCase):
+    """torch.autograd.gradcheck on the float64 composition: finite differences of every argument."""
+
+    def check(self, names, **options):
+        p = problem()
+        inputs = [p[name] for name in names]
+
+        def call(*tensors):
+            given = dict(zip(names, tensors))
+            first = [given.pop(name) for name in ("q", "k", "v", "draws")]
+            factor = given.pop("factor", None)
+            return ops.dark_attention(*first, factor, **given, **options)
+
+        self.assertTrue(torch.autograd.gradcheck(call, inputs))
+
+    def test_factor(self):
+        self.check(["q", "k", "v", "draws", "factor"])
+
+    def test_everything(self):
+        self.check(list(problem()), window=2, sinks=1)
+
+    def test_centres_and_weights(self):
+        self.check(["q", "k", "v", "draws", "factor", "log_weights", "query_center", "key_center"])
+
+    def test_not_causal(self):
+        self.check(["q", "k", "v", "draws", "factor"], causal=False)
+
+    def test_exact(self):
+        p = problem()
+        for options in ({}, {"window": 2}, {"softcap": 2.0}, {"causal": False}):
+            self.assertTrue(torch.autograd.gradcheck(
+                lambda q, k, v: ops.exact_attention(q, k, v, **options), [p["q"], p["k"], p["v"]]))
+
+
+class Numbers(unittest.TestCase):
+    def test_kernels_equal_the_composition(self):
+        p = problem(torch.float32, time=50)
+        out = ops.dark_attention(p["q"], p["k"], p["v"], p["draws"], p["factor"], window=5, gate=p["gate"])
+        kernels = torch.autograd.grad(out.square().sum(), [p["q"], p["factor"], p["gate"]])
+        ops.force_composition(True)
+        other = ops.dark_attention(p["q"], p["k"], p["v"], p["draws"], p["factor"], window=5, gate=p["gate"])
+        composed = torch.autograd.grad(other.square().sum(), [p["q"], p["factor"], p["gate"]])
+        ops.force_composition(False)
+        torch.testing.assert_close(out, other, rtol=1e-4, atol=1e-5)
+        for a, b in zip(kernels, composed):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+    def test_exact_equals_softmax(self):
+        p = problem(torch.float32, time=70, size=8, rank=8)
+        q, k, v = p["q"], p["k"].repeat_interleave(2, 1), p["v"].repeat_interleave(2, 1)
+        scores = q @ k.transpose(-1, -2) * 8 ** -0.5
+        mask = torch.ones(70, 70, dtype=torch.bool).tril()
+        want = torch.softmax(scores.masked_fill(~mask, -float("inf")), -1) @ v
+        torch.testing.assert_close(ops.exact_attention(q, p["k"], p["v"]), want, rtol=1e-5, atol=1e-6)
+
+    def test_prefill_and_steps(self):
+        p = {name: tensor.detach() for name, tensor in problem(torch.float32, time=12).items()}
+        options = {"window": 3, "sinks": 1}
+        whole = ops.dark_attention(p["q"], p["k"], p["v"], p["draws"], p["factor"], **options)
+
+        def part(a, b):
+            return p["q"][:, :, a:b], p["k"][:, :, a:b], p["v"][:, :, a:b], p["draws"], p["factor"]
+
+        out, state = ops.dark_attention_prefill(*part(0, 5), **options, state=[])
+        outputs = [out]
+        for t in range(5, 12):
+            outputs.append(ops.dark_attention_step(*part(t, t + 1), **options, state=state))
+        self.assertEqual(int(state[3]), 12)
+        torch.testing.assert_close(torch.cat(outputs, 2), whole, rtol=1e-4, atol=1e-5)
+
+    def test_draws(self):
+        a = ops.draw_features(2, 9, 4, 7, 3, 0)
+        self.assertEqual(a.shape, (2, 9, 4))
+        self.assertTrue(torch.equal(a, ops.draw_features(2, 9, 4, 7, 3, 0)))
+        self.assertFalse(torch.equal(a, ops.draw_features(2, 9, 4, 7, 3, 1)))
+        self.assertAlmostEqual(float(a[0, 0] @ a[0, 1]), 0.0, places=5)
+
+    def test_bfloat16(self):
+        p = problem(torch.float32, time=20)
+        q, k, v = (p[name].detach().bfloat16().requires_grad_() for name in "qkv")
+        out = ops.dark_attention(q, k, v, p["draws"], p["factor"])
+        self.assertEqual(out.dtype, torch.bfloat16)
+        out.float().sum().backward()
+        self.assertEqual(q.grad.dtype, torch.bfloat16)
+
+
+class Errors(unittest.TestCase):
+    def test_one_line(self):
+        p = problem(torch.float32)
+        with self.assertRaises(RuntimeError) as caught:
+            ops.dark_attention(p["q"], p["k"], p["v"], p["draws"][:, :0], p["factor"])
+        self.assertEqual(str(caught.exception).count("\n"), 0)
+        self.assertIn("at least one feature", str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
