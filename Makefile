@@ -1,3 +1,62 @@
+# Everything a person types; `make` alone lists it.
 PRESET ?= release
-build:
-	cmake --preset $(PRESET) && cmake --build --preset $(PRESET)
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+# PACKAGES=skip: trust that the libraries of tools/packages.txt are there (systems without apt).
+PACKAGES ?= install
+STAMP := build/packages.stamp
+PROGRAM := build/$(PRESET)/bin/darkformer
+SOURCES = $(shell git ls-files '*.cc' '*.h')
+
+.DEFAULT_GOAL := help
+.PHONY: help packages build demo test bench format check docs asan tsan install clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+packages: $(STAMP) ## install the Debian packages of tools/packages.txt that are missing (root or sudo)
+
+$(STAMP): tools/packages.txt
+	@PACKAGES=$(PACKAGES) tools/install_packages tools/packages.txt
+	@mkdir -p build && touch $@
+
+build: $(STAMP) ## build the program and the tests (PRESET=release, dev, ...)
+	cmake --preset $(PRESET)
+	cmake --build --preset $(PRESET) -j $(JOBS)
+
+demo: $(STAMP) ## build the program and show what it can do so far
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target darkformer
+	@tools/demo build/release/bin/darkformer
+
+# One run of CTest, so that it ends with one count of all tests. Fast tests start first: they carry a
+# higher COST than slow ones (cmake/Folders.cmake). TESTS='-L fast' leaves the slow ones out.
+TESTS ?= -LE paper
+test: build ## build and run all tests, fast ones first
+	ctest --preset $(PRESET) -j 2 $(TESTS)
+
+bench: $(STAMP) ## build and run the micro-benchmarks; JSON in build/bench/results
+	cmake --preset bench
+	cmake --build --preset bench -j $(JOBS)
+	@tools/run_benchmarks build/bench
+
+format: ## format all C++ files in place
+	clang-format -i $(SOURCES)
+
+check: build ## formatting, clang-tidy on changed files, include rules, documentation, sizes
+	@tools/check build/$(PRESET)
+
+docs: build ## write docs/cli.md anew
+	$(PROGRAM) docs > docs/cli.md
+
+asan: PRESET = asan
+asan: test ## all tests under the address and undefined-behaviour sanitizers
+
+tsan: PRESET = tsan
+tsan: test ## all tests under the thread sanitizer
+
+install: build ## install the program, its documentation and bash completion below PREFIX=/usr/local
+	cmake --install build/$(PRESET) --prefix $(PREFIX)
+
+clean: ## remove everything that was built
+	rm -rf build

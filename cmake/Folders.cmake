@@ -34,7 +34,16 @@ function(darkformer_test name source)
   target_compile_definitions(${name} PRIVATE
     DARKFORMER_SHAPES="${PROJECT_SOURCE_DIR}/tests/shapes" DARKFORMER_GOLDEN="${PROJECT_SOURCE_DIR}/tests/golden")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABEL}" TIMEOUT ${TEST_TIMEOUT})
+  darkformer_test_order(${name} ${TEST_LABEL} ${TEST_TIMEOUT})
+endfunction()
+
+# Label and time limit of a test. CTest starts what costs most first, so fast tests claim a cost above
+# any slow test's seconds.
+function(darkformer_test_order name label timeout)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout})
+  if(label STREQUAL "fast")
+    set_tests_properties(${name} PROPERTIES COST 100000)
+  endif()
 endfunction()
 
 function(darkformer_folder name)

@@ -1,5 +1,6 @@
 // A file of JSON objects, one a line: run logs that survive a kill and can be followed while
-// written. SPDX-License-Identifier: Apache-2.0
+// written.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdio>

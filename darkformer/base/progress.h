@@ -1,5 +1,6 @@
 // How far a long job is: a bar with rate and time left on a terminal, a plain line now and then
-// elsewhere. SPDX-License-Identifier: Apache-2.0
+// elsewhere.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // Parallel loops on OpenMP, or on std::thread where the thread sanitizer must see the
-// synchronisation. SPDX-License-Identifier: Apache-2.0
+// synchronisation.
+// SPDX-License-Identifier: Apache-2.0
 #include "darkformer/base/threads.h"
 
 #include <omp.h>

@@ -1,5 +1,6 @@
 // One thread policy for the whole process: our loops, oneDNN and libtorch share OpenMP's pool, so
-// nothing oversubscribes. SPDX-License-Identifier: Apache-2.0
+// nothing oversubscribes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // How far a result may be from its reference: computed from the precision, the number of terms and
-// their size, never guessed. SPDX-License-Identifier: Apache-2.0
+// their size, never guessed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

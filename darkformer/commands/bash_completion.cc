@@ -56,7 +56,7 @@ _darkformer_words() {
   mapfile -t COMPREPLY < <(compgen -W "$1" -- "$current")
 }
 _darkformer_files() {
-  compopt -o filenames 2>/dev/null
+  compopt -o filenames 2>/dev/null || true
   mapfile -t COMPREPLY < <(compgen -f -- "$current")
 }
 _darkformer() {

@@ -1,5 +1,6 @@
 // The commands of the program. A new one is a new file with `Command NAME_command()` and a line
-// here. SPDX-License-Identifier: Apache-2.0
+// here.
+// SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/command.h"
 
 #define DARK_COMMANDS(entry) entry(completion) entry(docs)

@@ -1,5 +1,6 @@
 // One option of a command as data: parsing, help, run.toml, docs/cli.md and completion all walk
-// these. SPDX-License-Identifier: Apache-2.0
+// these.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

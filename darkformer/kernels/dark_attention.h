@@ -1,5 +1,6 @@
 // Data-aware random-feature attention on plain pointers: linear-time exp(q^T Sigma k) with an
-// optional exact near field. SPDX-License-Identifier: Apache-2.0
+// optional exact near field.
+// SPDX-License-Identifier: Apache-2.0
 //
 // With r = sqrt(scale), maps Mq = factor, Mk = key_factor (default: factor; no factor: identity),
 // centres a, b:

@@ -1,5 +1,6 @@
 // Dark attention backward: gate, near field and far field back, then through the maps to the
-// arguments. SPDX-License-Identifier: Apache-2.0
+// arguments.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,6 @@
 // Reading more tokens onto a state: the near keys it holds and the new ones form one stretch, the
-// far sums go on. SPDX-License-Identifier: Apache-2.0
+// far sums go on.
+// SPDX-License-Identifier: Apache-2.0
 #include <cassert>
 
 #include "darkformer/kernels/dark_attention.h"

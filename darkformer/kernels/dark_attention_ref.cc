@@ -1,5 +1,6 @@
 // The truth of dark attention: every weight of every pair in double, logarithms throughout,
-// gradients by the chain rule. SPDX-License-Identifier: Apache-2.0
+// gradients by the chain rule.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
 

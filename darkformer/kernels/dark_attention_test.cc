@@ -1,5 +1,6 @@
 // Dark attention: fast equals reference, outputs and every gradient by name, over the shape file
-// and at the extremes. SPDX-License-Identifier: Apache-2.0
+// and at the extremes.
+// SPDX-License-Identifier: Apache-2.0
 #include "darkformer/kernels/dark_attention.h"
 
 #include <algorithm>

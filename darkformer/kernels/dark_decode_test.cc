@@ -1,5 +1,6 @@
 // Decoding: prefill and steps equal one pass however the tokens are divided, and a million steps do
-// not drift. SPDX-License-Identifier: Apache-2.0
+// not drift.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 

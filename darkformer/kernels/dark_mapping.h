@@ -1,5 +1,6 @@
 // From the arguments of dark attention to those of feature attention: maps, centres, scale and
-// weights folded into base-2 draws. SPDX-License-Identifier: Apache-2.0
+// weights folded into base-2 draws.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 // A problem of dark attention made from a line of tests/shapes/dark_attention.txt: sizes, options,
-// random inputs. SPDX-License-Identifier: Apache-2.0
+// random inputs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

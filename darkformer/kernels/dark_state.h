@@ -1,5 +1,6 @@
 // The tokens that a decode state keeps whole (window and sinks): reading them in order, and keeping
-// new ones. SPDX-License-Identifier: Apache-2.0
+// new ones.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>

@@ -1,5 +1,6 @@
 // Forward pass of feature attention: blocks of keys and queries in order, threads over groups and,
-// where those are few, over time. SPDX-License-Identifier: Apache-2.0
+// where those are few, over time.
+// SPDX-License-Identifier: Apache-2.0
 #include "darkformer/kernels/feature_attention.h"
 
 #include <atomic>

@@ -1,13 +1,14 @@
 // Linear attention over positive random features: the core that every feature-based kind of
-// attention runs on. SPDX-License-Identifier: Apache-2.0
+// attention runs on.
+// SPDX-License-Identifier: Apache-2.0
 //
 // For head h of batch b, with n = h N / H its parameter group (keys and values of heads n Hk / N
 // and n Hv / N):
-//   lq_tj = Wq_nj . (q_t - a_n) + bias_nj                     base-2 logarithms of the query
-//   features lk_sj = Wk_nj . (k_s - c_n) + bias_nj + offset_bns        and of the key features w_ts
-//   = 1/F sum_j 2^(lq_tj + lk_sj) o_t   = sum_s w_ts v_s / sum_s w_ts                       over
-//   the keys s that t sees log_z = ln sum_s w_ts                                     (natural
-//   logarithm; -inf where t sees no key)
+//   lq_tj = Wq_nj . (q_t - a_n) + bias_nj                base-2 logarithms of the query features
+//   lk_sj = Wk_nj . (k_s - c_n) + bias_nj + offset_bns   and of the key features
+//   w_ts  = 1/F sum_j 2^(lq_tj + lk_sj)
+//   o_t   = sum_s w_ts v_s / sum_s w_ts                  over the keys s that t sees
+//   log_z = ln sum_s w_ts                                natural; -inf where t sees no key
 // Causal: t sees skip <= s <= t + (S - T) - delay; otherwise all s >= skip.
 //
 // Numerics (docs/numerics.md): logarithms are split into integer and fraction, shared scales are

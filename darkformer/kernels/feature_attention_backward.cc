@@ -1,5 +1,6 @@
 // Backward pass of feature attention: the blocks of the forward pass in reverse, features
-// recomputed, states from the cache. SPDX-License-Identifier: Apache-2.0
+// recomputed, states from the cache.
+// SPDX-License-Identifier: Apache-2.0
 //
 // With g_t = d_o_t / den_t and c_t = (d_log_z_t - d_o_t . o_t) / den_t (docs/math.md derives it):
 //   dphi_q_t = sum_s (g_t . v_s + c_t) phi_k_s         dphi_k_s = sum_t (g_t . v_s + c_t) phi_q_t

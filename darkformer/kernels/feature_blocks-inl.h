@@ -1,5 +1,6 @@
 // The pieces of one block of feature attention, for one Highway target: pack, featurise, triangular
-// products, rescale. SPDX-License-Identifier: Apache-2.0
+// products, rescale.
+// SPDX-License-Identifier: Apache-2.0
 
 #if defined(DARKFORMER_KERNELS_FEATURE_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DARKFORMER_KERNELS_FEATURE_BLOCKS_INL_H_

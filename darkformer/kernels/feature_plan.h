@@ -1,5 +1,6 @@
 // How feature attention divides its work: the chunk, the keys that count, the stretches of time
-// that threads take. SPDX-License-Identifier: Apache-2.0
+// that threads take.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

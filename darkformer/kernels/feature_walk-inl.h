@@ -1,5 +1,6 @@
 // The walk over the keys of one (batch, parameter group), block by block, with its running state;
-// shared by forward and backward. SPDX-License-Identifier: Apache-2.0
+// shared by forward and backward.
+// SPDX-License-Identifier: Apache-2.0
 
 #if defined(DARKFORMER_KERNELS_FEATURE_WALK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DARKFORMER_KERNELS_FEATURE_WALK_INL_H_

@@ -1,5 +1,6 @@
 // A (batch, head, time, element) array with any strides: what every attention kernel takes and
-// gives. SPDX-License-Identifier: Apache-2.0
+// gives.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // The exact near field of dark attention (window and sinks), and the gate that joins it to the far
-// field. SPDX-License-Identifier: Apache-2.0
+// field.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "darkformer/kernels/dark_attention.h"

@@ -1,5 +1,6 @@
 // Vectorised exp, exp2 and tanh for one Highway target; included inside foreach_target, never
-// alone. SPDX-License-Identifier: Apache-2.0
+// alone.
+// SPDX-License-Identifier: Apache-2.0
 //
 // Error bounds, tested by simd_math_test: exp2_fraction 1.2e-7 relative; exp 2e-7 relative for
 // results that are normal floats; tanh 3e-7 relative.

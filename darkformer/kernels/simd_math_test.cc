@@ -1,5 +1,6 @@
 // The stated error bounds of simd_math, and tile_product against a plain triple loop, on every
-// target of this machine. SPDX-License-Identifier: Apache-2.0
+// target of this machine.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // Small matrix products in registers for one Highway target; included inside foreach_target, never
-// alone. SPDX-License-Identifier: Apache-2.0
+// alone.
+// SPDX-License-Identifier: Apache-2.0
 //
 // For products whose operands sit in cache and are already packed; everything else goes through
 // kernels/gemm. Each element of C is one sum over k = 0 … K-1 in that order, whatever M, N and the
