@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "darkformer/kernels/heads_view.h"
 
@@ -85,5 +86,11 @@ void exact_attention_backward_ref(const ExactAttention& shape,
                                   HeadsView<const float> d_o,
                                   HeadsView<const float> d_lse,
                                   const AttentionGradientsRef& out);
+// p_ij of one query over all keys, 0 where not visible.
+std::vector<double> exact_attention_row_ref(const ExactAttention& shape,
+                                            const AttentionInputs& in,
+                                            std::size_t b,
+                                            std::size_t h,
+                                            std::size_t i);
 
 }  // namespace darkformer::kernels

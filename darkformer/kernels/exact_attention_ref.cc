@@ -55,7 +55,7 @@ struct Place {
   std::size_t b, h, g, i;
 };
 
-// One query: probabilities over all keys (0 where not visible), lse, and dx/ds-ready caps.
+// One query: probabilities over all keys (0 where not visible) and lse.
 struct Row {
   std::vector<double> p;
   std::vector<double> slope;  // ds/dx = 1 - (s / softcap)^2
@@ -125,6 +125,14 @@ std::vector<double> score_gradients(const ExactAttention& a,
 }
 
 }  // namespace
+
+std::vector<double> exact_attention_row_ref(const ExactAttention& a,
+                                            const AttentionInputs& in,
+                                            std::size_t b,
+                                            std::size_t h,
+                                            std::size_t i) {
+  return softmax_row(a, in, {b, h, h / (a.H / a.G), i}).p;
+}
 
 void exact_attention_ref(const ExactAttention& a,
                          const AttentionInputs& in,
