@@ -265,16 +265,22 @@ TEST_F(DocumentReaderTest, SeparatorsSplitDocuments) {
   }
 }
 
-TEST_F(DocumentReaderTest, SeparatorsAcrossReadsOfALargeFile) {
+// Most of the text is separators, so that reads end inside them; small pieces are cut where reads
+// end.
+TEST_F(DocumentReaderTest, SeparatorsAcrossReads) {
   ReaderOptions options;
-  options.separator = "\n<|endoftext|>\n";
+  options.separator = "\n<|end|>\n<|of text|>\n";
   std::string text;
   Documents documents;
-  for (int i = 0; i < 3000; ++i) {
-    documents.push_back("document " + std::to_string(i) + "\n" + std::string(i % 301, '<') + "end");
+  for (int i = 0; i < 40000; ++i) {
+    documents.push_back(std::to_string(i) + (i % 3 == 0 ? "\n<|end|>\n<|" : "\n"));
     text += (i > 0 ? options.separator : "") + documents.back();
   }
-  EXPECT_EQ(read("a.txt.gz", gzip(text), options), documents);
+  for (const std::size_t piece_bytes : {1, 30, 100000}) {
+    options.piece_bytes = piece_bytes;
+    EXPECT_EQ(read("a.txt", text, options), documents);
+    EXPECT_EQ(read("a.txt.gz", gzip(text), options), documents);
+  }
 }
 
 TEST_F(DocumentReaderTest, BrokenLinesOfPlainText) {

@@ -9,6 +9,8 @@
 
 namespace darkformer {
 
+class Tokenizer;
+
 struct TokenEncoder {
   // Ids in [0, vocabulary) of valid UTF-8 text, without BOS and EOS. Called from several threads at
   // once.
@@ -18,5 +20,9 @@ struct TokenEncoder {
   std::int32_t vocabulary = 0;
   std::uint64_t fingerprint = 0;  // the same for the same tokenizer only
 };
+
+// A model's own tokenizer. Text that spells <start_of_turn> or <end_of_turn> becomes that id, as in
+// SentencePiece and Hugging Face.
+TokenEncoder token_encoder(const Tokenizer& tokenizer);
 
 }  // namespace darkformer
