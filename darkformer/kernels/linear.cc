@@ -44,6 +44,33 @@ std::size_t block_rows(const StoredMatrix& W) {
   return std::max(kLeastBlockRows, std::min(share, fitting));
 }
 
+// dx <- dy[:, first:first+count] rows + beta dx for the `count` widened rows of W from `first`.
+void multiply_back(const StoredMatrix& W,
+                   std::size_t first,
+                   std::size_t count,
+                   const float* rows,
+                   const float* dy,
+                   std::size_t N,
+                   float* dx) {
+  gemm({.m = N,
+        .n = W.cols,
+        .k = count,
+        .a = dy + first,
+        .lda = W.rows,
+        .b = rows,
+        .ldb = W.cols,
+        .c = dx,
+        .ldc = W.cols,
+        .beta = first == 0 ? 0.0F : 1.0F});
+}
+
+// to <- rows [first, first + count) of W, threads sharing the rows.
+void widen_rows(const StoredMatrix& W, std::size_t first, std::size_t count, float* to) {
+  parallel_ranges(count, kLeastBlockRows, [&](std::size_t begin, std::size_t end) {
+    convert_to_float(W.row(first + begin), W.type, (end - begin) * W.cols, to + begin * W.cols);
+  });
+}
+
 }  // namespace
 
 void linear(const StoredMatrix& W, const float* x, std::size_t N, float* y) {
@@ -64,6 +91,35 @@ void linear(const StoredMatrix& W, const float* x, std::size_t N, float* y) {
       multiply_rows(W, first, count, widened.data(), x, N, y);
     }
   });
+}
+
+// The blocks of W are terms of one sum, so they follow each other and the threads share each.
+void linear_backward_input(const StoredMatrix& W, const float* dy, std::size_t N, float* dx) {
+  if (W.type == StoredType::kFloat32 || W.rows == 0) {
+    multiply_back(W, 0, W.rows, static_cast<const float*>(W.data), dy, N, dx);
+    return;
+  }
+  const std::size_t block =
+      std::max(kLeastBlockRows, kBlockValues / std::max<std::size_t>(1, W.cols));
+  AlignedBuffer<float> widened(std::min(block, W.rows) * W.cols);
+  for (std::size_t first = 0; first < W.rows; first += block) {
+    const std::size_t count = std::min(block, W.rows - first);
+    widen_rows(W, first, count, widened.data());
+    multiply_back(W, first, count, widened.data(), dy, N, dx);
+  }
+}
+
+void linear_backward_weight(const LinearShape& shape, const float* x, const float* dy, float* dW) {
+  gemm({.m = shape.out,
+        .n = shape.in,
+        .k = shape.N,
+        .a = dy,
+        .lda = shape.out,
+        .trans_a = true,
+        .b = x,
+        .ldb = shape.in,
+        .c = dW,
+        .ldc = shape.in});
 }
 
 }  // namespace darkformer::kernels

@@ -31,6 +31,50 @@ void check(StoredType type, std::size_t out, std::size_t in, std::size_t N) {
   expect_near("y", y, want, [&](std::size_t i) { return sum_bound(kEpsFloat, in, size[i]); });
 }
 
+void check_backward(StoredType type, std::size_t out, std::size_t in, std::size_t N) {
+  SCOPED_TRACE(::testing::Message() << "type " << static_cast<int>(type) << " out " << out << " in "
+                                    << in << " N " << N);
+  const std::vector<float> values = random_values(out * in, 1);
+  const std::vector<float> x = random_values(N * in, 2), dy = random_values(N * out, 3);
+  std::vector<std::uint32_t> memory(out * in + 1);
+  convert_from_float(values.data(), type, values.size(), memory.data());
+  const StoredMatrix W{memory.data(), type, out, in};
+  PoisonedBuffer<float> dx(N * in), dW(out * in);
+  linear_backward_input(W, dy.data(), N, dx.data());
+  linear_backward_weight({N, in, out}, x.data(), dy.data(), dW.data());
+  std::vector<double> want_dx(N * in), size_dx(N * in), want_dW(out * in), size_dW(out * in);
+  for (std::size_t n = 0; n < N; ++n) {
+    for (std::size_t o = 0; o < out; ++o) {
+      for (std::size_t i = 0; i < in; ++i) {
+        const double dx_term = double{dy[n * out + o]} * stored_value(W.data, type, o * in + i);
+        const double dW_term = double{dy[n * out + o]} * x[n * in + i];
+        want_dx[n * in + i] += dx_term;
+        size_dx[n * in + i] += std::abs(dx_term);
+        want_dW[o * in + i] += dW_term;
+        size_dW[o * in + i] += std::abs(dW_term);
+      }
+    }
+  }
+  expect_near("dx", dx, want_dx,
+              [&](std::size_t i) { return sum_bound(kEpsFloat, out, size_dx[i]); });
+  expect_near("dW", dW, want_dW,
+              [&](std::size_t i) { return sum_bound(kEpsFloat, N, size_dW[i]); });
+}
+
+TEST(Linear, GradientsEqualReference) {
+  on_every_thread_count([] {
+    for (const StoredType type :
+         {StoredType::kFloat32, StoredType::kBfloat16, StoredType::kFloat16}) {
+      for (const std::size_t N : {1, 8, 9}) {
+        check_backward(type, 1, 33, N);
+        check_backward(type, 17, 1, N);
+        check_backward(type, 37, 20, N);
+      }
+    }
+    check_backward(StoredType::kBfloat16, 700, 1600, 3);  // more than one block of W
+  });
+}
+
 TEST(Linear, EqualsReferenceForOddSizesOnEveryTarget) {
   on_every_target([] {
     for (const StoredType type :
