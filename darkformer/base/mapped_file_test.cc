@@ -3,13 +3,13 @@
 #include "darkformer/base/mapped_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/printable.h"
 #include "darkformer/base/scratch_folder.h"
+#include "darkformer/base/unprivileged.h"
 
 namespace darkformer {
 namespace {
@@ -53,11 +53,10 @@ TEST(MappedFile, ErrorsNameFileAndReason) {
             std::string::npos);
   EXPECT_NE(error_of(folder.path()).find("not a regular file"), std::string::npos);
   EXPECT_NE(error_of("/dev/zero").find("not a regular file"), std::string::npos);
-  if (geteuid() != 0) {
-    std::ofstream(folder.path() / "locked") << "x";
-    std::filesystem::permissions(folder.path() / "locked", std::filesystem::perms::none);
-    EXPECT_NE(error_of(folder.path() / "locked").find("Permission denied"), std::string::npos);
-  }
+  std::ofstream(folder.path() / "locked") << "x";
+  std::filesystem::permissions(folder.path() / "locked", std::filesystem::perms::none);
+  const Unprivileged unprivileged;
+  EXPECT_NE(error_of(folder.path() / "locked").find("Permission denied"), std::string::npos);
 }
 
 TEST(Printable, StaysOnOneLine) {

@@ -81,8 +81,9 @@ WeightFiles::WeightFiles(const std::filesystem::path& folder) : folder_(folder) 
   std::error_code error;
   const bool single = std::filesystem::exists(folder / kSingle, error);
   require(!error, folder.string(), ": cannot be read: ", error.message());
-  require(single || std::filesystem::exists(index), folder.string(), ": no ", kSingle, " and no ",
-          kIndex);
+  require(single || std::filesystem::exists(index, error), folder.string(), ": no ", kSingle,
+          " and no ", kIndex);
+  main_file_ = single ? folder / kSingle : index;
   const auto names = single ? std::vector<std::string>{kSingle} : read_index(index);
   files_.reserve(names.size());
   for (const std::string& name : names) {

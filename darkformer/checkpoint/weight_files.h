@@ -28,6 +28,8 @@ class WeightFiles {
   // "folder/model.safetensors": the file that holds the tensor, or the folder.
   std::string file_of(std::string_view name) const;
   const std::filesystem::path& folder() const { return folder_; }
+  // The one file, or the index: what an error about all tensors names.
+  const std::filesystem::path& main_file() const { return main_file_; }
   std::uint64_t bytes() const { return bytes_; }
 
  private:
@@ -36,6 +38,7 @@ class WeightFiles {
   void check_index(const std::filesystem::path& index) const;
 
   std::filesystem::path folder_;
+  std::filesystem::path main_file_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, std::string, std::less<>> promised_;  // tensor -> shard, by the index
   std::map<std::string, const TensorView*, std::less<>> tensors_;

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
 #include "darkformer/base/scratch_folder.h"
+#include "darkformer/base/unprivileged.h"
 
 namespace darkformer {
 namespace {
@@ -108,6 +110,18 @@ TEST(WeightFiles, FoldersWithoutWeights) {
   EXPECT_NE(error_of(folder.path()).find("no model.safetensors and no model.safetensors.index"),
             std::string::npos);
   EXPECT_NE(error_of(folder.path() / "none").find("none"), std::string::npos);
+}
+
+TEST(WeightFiles, LockedFilesAndFoldersAreErrors) {
+  const ScratchFolder folder;
+  write_weights(folder.path(), letters(2));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  for (const auto& locked : {folder.path() / "model.safetensors", folder.path()}) {
+    std::filesystem::permissions(locked, std::filesystem::perms::none);
+    const Unprivileged unprivileged;
+    EXPECT_NE(error_of(folder.path()).find("Permission denied"), std::string::npos);
+  }
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
 }
 
 class BrokenIndex : public testing::Test {

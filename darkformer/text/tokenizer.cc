@@ -3,6 +3,7 @@
 #include "darkformer/text/tokenizer.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "darkformer/base/checksum.h"
@@ -63,7 +64,10 @@ std::int32_t count_text_ids(const std::vector<Piece>& pieces) {
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
   for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
-    if (std::filesystem::exists(folder / name)) {
+    std::error_code error;
+    const bool there = std::filesystem::exists(folder / name, error);
+    require(!error, folder.string(), ": cannot be read: ", error.message());
+    if (there) {
       return load_file(folder / name);
     }
   }

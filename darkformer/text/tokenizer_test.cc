@@ -3,13 +3,15 @@
 #include "darkformer/text/tokenizer.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include <cmath>
 #include <fstream>
+#include <functional>
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
+#include "darkformer/base/unprivileged.h"
 #include "darkformer/text/tokenizer_samples.h"
 #include "darkformer/text/utf8.h"
 
@@ -223,13 +225,20 @@ TEST(TokenizerFile, MessagesNameFileAndReason) {
             std::string::npos);
   EXPECT_NE(load_error(std::string()).find("tokenizer.model: is empty"), std::string::npos);
   EXPECT_NE(load_error("hello, this is no model").find("cut short, or not"), std::string::npos);
-  if (geteuid() != 0) {
-    const ScratchFolder locked;
-    std::ofstream(locked.path() / "tokenizer.model") << "x";
-    std::filesystem::permissions(locked.path() / "tokenizer.model", std::filesystem::perms::none);
-    EXPECT_NE(error_of([&] { Tokenizer::load(locked.path()); }).find("Permission denied"),
+}
+
+TEST(TokenizerFile, LockedFilesAndFoldersAreErrors) {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "tokenizer.model";
+  std::ofstream(file) << "x";
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  for (const auto& locked : {file, folder.path()}) {
+    std::filesystem::permissions(locked, std::filesystem::perms::none);
+    const Unprivileged unprivileged;
+    EXPECT_NE(error_of([&] { Tokenizer::load(folder.path()); }).find("Permission denied"),
               std::string::npos);
   }
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
 }
 
 TEST(TokenizerFile, VocabulariesThatMakeNoSenseAreRefused) {
