@@ -311,7 +311,7 @@ void backward_rows(const Problem& problem,
                    const float* dloss,
                    const CrossEntropyGradients& gradients) {
   const std::size_t E = problem.weight.cols, chunks = count_chunks(problem);
-  const std::size_t ranges = std::min<std::size_t>(chunks, static_cast<std::size_t>(threads()));
+  const std::size_t ranges = std::min(chunks, CrossEntropyBlock::kShares);
   const bool want_dhidden = gradients.dhidden != nullptr;
   AlignedBuffer<float> shares(want_dhidden ? ranges * rows * E : 0);  // of dhidden
   parallel_for(ranges, [&](std::size_t r) {

@@ -47,11 +47,11 @@ void cross_entropy_backward(const CrossEntropyProblem& problem,
                             const float* dloss,
                             const CrossEntropyGradients& gradients);
 
-// Scratch of both: for each thread kRows x kColumns logits, kColumns x E widened weights (none for
-// float32) and, in backward, kRows x E of dhidden. Threads share the vocabulary. The same thread
-// count gives the same bits; another one may round dhidden differently.
+// Scratch: for each thread kRows x kColumns logits and kColumns x E widened weights (none for
+// float32), and in backward kShares x kRows x E of dhidden. Threads share the vocabulary, whose cut
+// into chunks and shares does not depend on their number: for V > kColumns neither do the bits.
 struct CrossEntropyBlock {
-  static constexpr std::size_t kRows = 512, kColumns = 512;
+  static constexpr std::size_t kRows = 512, kColumns = 512, kShares = 32;
 };
 
 // The same in double with all logits of a row at once.

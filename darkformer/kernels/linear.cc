@@ -13,9 +13,14 @@
 namespace darkformer::kernels {
 namespace {
 
-// A widened block of weights: 2 MiB, which stays in cache between its conversion and its product.
+// A matrix is cut in at least 8 blocks, so that there is work for threads, of 64 rows or more, so
+// that the product's inner loop is full. A widened block is kept to 2 MiB, so that it stays in cache
+// between its conversion and its product, but not to fewer than 256 rows: each product reads all of
+// x again (linear_bench, in = 16384).
+constexpr std::size_t kLeastBlocks = 8;
+constexpr std::size_t kLeastRows = 64;
 constexpr std::size_t kBlockValues = std::size_t{1} << 19U;
-constexpr std::size_t kLeastBlockRows = 16;
+constexpr std::size_t kRowsWorthReading = 256;
 
 // y[:, first + o] <- x widened[o]^T, for `count` widened rows of the weight from `first`.
 void multiply_rows(const StoredMatrix& weight,
@@ -38,10 +43,9 @@ void multiply_rows(const StoredMatrix& weight,
 }
 
 std::size_t block_rows(const StoredMatrix& weight) {
-  const auto workers = static_cast<std::size_t>(threads());
-  const std::size_t share = (weight.rows + workers - 1) / workers;
+  const std::size_t share = (weight.rows + kLeastBlocks - 1) / kLeastBlocks;
   const std::size_t fitting = kBlockValues / std::max<std::size_t>(1, weight.cols);
-  return std::max(kLeastBlockRows, std::min(share, fitting));
+  return std::clamp(share, kLeastRows, std::max(kRowsWorthReading, fitting));
 }
 
 }  // namespace

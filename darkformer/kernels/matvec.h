@@ -9,7 +9,7 @@
 namespace darkformer::kernels {
 
 // Up to this many vectors, reading the weight once beats widening it for a packed product.
-inline constexpr std::size_t kMatvecVectors = 8;
+inline constexpr std::size_t kMatvecVectors = 16;
 
 // y[n][o] <- sum_i weight[o][i] x[n][i], for n < vectors.
 //   weight (out,in) stored; x (vectors,in) and y (vectors,out) contiguous float32; no aliasing.
