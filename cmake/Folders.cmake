@@ -23,7 +23,9 @@ if(DARKFORMER_STD_THREADS)
   target_compile_definitions(darkformer_options INTERFACE DARKFORMER_STD_THREADS)
 endif()
 if(DARKFORMER_SANITIZE)
-  target_compile_options(darkformer_options INTERFACE -fsanitize=${DARKFORMER_SANITIZE} -fno-omit-frame-pointer)
+  # No recovery: undefined behaviour must end the test.
+  target_compile_options(darkformer_options INTERFACE
+    -fsanitize=${DARKFORMER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(darkformer_options INTERFACE -fsanitize=${DARKFORMER_SANITIZE})
 endif()
 

@@ -28,14 +28,14 @@ std::string libtorch_version() {
 std::string version_text() {
   const SystemInfo machine = system_info();
   std::string targets;
-  for (const std::string& target : kernels::simd_targets()) {
+  for (const std::string& target : kernels::compiled_simd_targets()) {
     targets += (targets.empty() ? "" : ", ") + target;
   }
   std::ostringstream out;
   out << "darkformer " << program_version() << " (commit " << program_commit() << ")\n"
       << "libtorch   " << libtorch_version() << "\n"
       << "oneDNN     " << kernels::onednn_version() << " (" << kernels::cap_unsafe_isa() << ")\n"
-      << "SIMD       " << kernels::simd_target() << " in use; usable here: " << targets << "\n"
+      << "SIMD       " << kernels::simd_target() << " in use; compiled in: " << targets << "\n"
       << "threads    " << threads() << " of " << machine.hardware_threads << "\n"
       << "CPU        " << machine.cpu << "\n"
       << "memory     " << bytes_text(memory_info().available) << " available of "

@@ -58,16 +58,24 @@ std::int64_t attainable_targets() {
   return targets;
 }
 
-std::vector<std::int64_t> list_targets() {
+std::vector<std::int64_t> split(std::int64_t targets) {
   std::vector<std::int64_t> list;
-  for (std::int64_t rest = attainable_targets(); rest != 0; rest &= rest - 1) {
-    list.push_back(rest & -rest);
+  for (; targets != 0; targets &= targets - 1) {
+    list.push_back(targets & -targets);
   }
   return list;
 }
 
+std::vector<std::string> names_of(std::int64_t targets) {
+  std::vector<std::string> names;
+  for (const std::int64_t target : split(targets)) {
+    names.push_back(target_name(target));
+  }
+  return names;
+}
+
 std::int64_t find_target(std::string_view name) {
-  for (const std::int64_t target : list_targets()) {
+  for (const std::int64_t target : split(attainable_targets())) {
     if (target_name(target) == name) {
       return target;
     }
@@ -166,11 +174,11 @@ std::string simd_target() {
 }
 
 std::vector<std::string> simd_targets() {
-  std::vector<std::string> names;
-  for (const std::int64_t target : list_targets()) {
-    names.push_back(target_name(target));
-  }
-  return names;
+  return names_of(attainable_targets());
+}
+
+std::vector<std::string> compiled_simd_targets() {
+  return names_of(HWY_TARGETS);
 }
 
 void force_simd(std::string_view name) {

@@ -38,6 +38,9 @@ std::string simd_target();
 // The names simd_target() can have on this machine, best first.
 std::vector<std::string> simd_targets();
 
+// The names of all targets this build has kernels for, best first; the CPU may lack some.
+std::vector<std::string> compiled_simd_targets();
+
 // Lets all kernels use the named target from now on; "" goes back to the best. For tests and
 // benchmarks: not while a kernel runs. Throws Error for a name not in simd_targets().
 void force_simd(std::string_view name);

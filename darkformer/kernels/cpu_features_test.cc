@@ -54,6 +54,13 @@ TEST(CpuFeatures, EveryBuildHasThePortableTargetOnX86) {
   EXPECT_THROW(force_simd("quantum"), Error);
 }
 
+TEST(CpuFeatures, UsableTargetsAreCompiledIn) {
+  const auto compiled = compiled_simd_targets();
+  for (const std::string& name : simd_targets()) {
+    EXPECT_NE(std::find(compiled.begin(), compiled.end(), name), compiled.end()) << name;
+  }
+}
+
 TEST(CpuFeatures, OnednnVersionHasThreeNumbers) {
   const std::string version = onednn_version();
   EXPECT_EQ(std::count(version.begin(), version.end(), '.'), 2);

@@ -95,14 +95,15 @@ class Worker {
 
   // The rows of the weight for these words, in float32.
   const float* weights(const Block& block) {
-    const StoredMatrix& W = problem_.weight;
-    if (W.type == StoredType::kFloat32) {
-      return static_cast<const float*>(W.row(block.word));
+    const StoredMatrix& weight = problem_.weight;
+    if (weight.type == StoredType::kFloat32) {
+      return static_cast<const float*>(weight.row(block.word));
     }
-    convert_to_float(W.row(block.word), W.type, block.words * W.cols, widened_.data());
+    convert_to_float(weight.row(block.word), weight.type, block.words * weight.cols,
+                     widened_.data());
     return widened_.data();
   }
-  // logits (rows, words) <- hidden W^T, capped
+  // logits (rows, words) <- hidden weight^T, capped
   float* logits(const Block& block, const float* weights) {
     const std::size_t E = problem_.weight.cols;
     gemm({.m = block.rows,
@@ -254,7 +255,7 @@ void to_gradient(const Problem& problem,
   }
 }
 
-// dhidden (rows,E) <- [dhidden +] dl W
+// dhidden (rows,E) <- [dhidden +] dl weight
 void add_dhidden(const Problem& problem,
                  const Block& block,
                  const float* dlogits,
@@ -310,7 +311,7 @@ void backward_rows(const Problem& problem,
                    const float* dloss,
                    const CrossEntropyGradients& gradients) {
   const std::size_t E = problem.weight.cols, chunks = count_chunks(problem);
-  const std::size_t ranges = std::min<std::size_t>(chunks, static_cast<std::size_t>(threads()));
+  const std::size_t ranges = std::min(chunks, CrossEntropyBlock::kShares);
   const bool want_dhidden = gradients.dhidden != nullptr;
   AlignedBuffer<float> shares(want_dhidden ? ranges * rows * E : 0);  // of dhidden
   parallel_for(ranges, [&](std::size_t r) {
@@ -339,8 +340,8 @@ void backward_rows(const Problem& problem,
 
 void cross_entropy(const Problem& problem, const CrossEntropyResult& result) {
   assert(problem.weight.rows > 0);
-  for (std::size_t row = 0; row < problem.N; row += kRows) {
-    forward_rows(problem, row, std::min(kRows, problem.N - row), result);
+  for (std::size_t row = 0; row < problem.rows; row += kRows) {
+    forward_rows(problem, row, std::min(kRows, problem.rows - row), result);
   }
 }
 
@@ -348,10 +349,10 @@ void cross_entropy_backward(const Problem& problem,
                             const float* lse,
                             const float* dloss,
                             const CrossEntropyGradients& gradients) {
-  for (std::size_t row = 0; row < problem.N; row += kRows) {
-    backward_rows(problem, row, std::min(kRows, problem.N - row), lse, dloss, gradients);
+  for (std::size_t row = 0; row < problem.rows; row += kRows) {
+    backward_rows(problem, row, std::min(kRows, problem.rows - row), lse, dloss, gradients);
   }
-  if (problem.N == 0 && gradients.dweight != nullptr && !gradients.add_to_dweight) {
+  if (problem.rows == 0 && gradients.dweight != nullptr && !gradients.add_to_dweight) {
     std::fill_n(gradients.dweight, problem.weight.rows * problem.weight.cols, 0.0F);
   }
 }

@@ -17,20 +17,20 @@ namespace darkformer::kernels {
 namespace {
 
 struct Inputs {
-  std::size_t N, E, V;
+  std::size_t rows, E, V;
   std::vector<float> hidden, weight, dloss;
   std::vector<std::uint16_t> stored;
   std::vector<std::int64_t> targets;
 
   explicit Inputs(const benchmark::State& state)
-      : N(static_cast<std::size_t>(state.range(0))),
+      : rows(static_cast<std::size_t>(state.range(0))),
         E(static_cast<std::size_t>(state.range(1))),
         V(static_cast<std::size_t>(state.range(2))),
-        hidden(N * E),
+        hidden(rows * E),
         weight(V * E),
-        dloss(N, 1.0F / static_cast<float>(N)),
+        dloss(rows, 1.0F / static_cast<float>(rows)),
         stored(V * E),
-        targets(N) {
+        targets(rows) {
     std::mt19937 generator(1);
     for (auto* values : {&hidden, &weight}) {
       for (float& value : *values) {
@@ -43,12 +43,13 @@ struct Inputs {
     }
   }
   CrossEntropyProblem problem() const {
-    return {hidden.data(), N, {stored.data(), StoredType::kBfloat16, V, E}, targets.data(), 30.0F};
+    return {
+        hidden.data(), rows, {stored.data(), StoredType::kBfloat16, V, E}, targets.data(), 30.0F};
   }
   // The answer of the first row by the reference.
   bool is_right(const std::vector<float>& loss) const {
     CrossEntropyProblem one = problem();
-    one.N = 1;
+    one.rows = 1;
     double want = 0.0, lse = 0.0;
     std::uint8_t correct = 0;
     std::vector<double> dhidden(E), dweight(V * E);
@@ -58,7 +59,7 @@ struct Inputs {
 };
 
 void report(benchmark::State& state, const Inputs& in, double products) {
-  const double flops = 2.0 * products * static_cast<double>(in.N * in.E * in.V);
+  const double flops = 2.0 * products * static_cast<double>(in.rows * in.E * in.V);
   state.counters["GFLOP/s"] = benchmark::Counter(
       flops * 1e-9 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
@@ -66,7 +67,7 @@ void report(benchmark::State& state, const Inputs& in, double products) {
 void cross_entropy_forward(benchmark::State& state) {
   const Inputs in(state);
   set_threads(static_cast<int>(state.range(3)));
-  std::vector<float> loss(in.N), lse(in.N);
+  std::vector<float> loss(in.rows), lse(in.rows);
   cross_entropy(in.problem(), {loss.data(), lse.data()});
   if (!in.is_right(loss)) {
     state.SkipWithError("cross_entropy is wrong");
@@ -81,7 +82,7 @@ void cross_entropy_forward(benchmark::State& state) {
 void cross_entropy_gradients(benchmark::State& state) {
   const Inputs in(state);
   set_threads(static_cast<int>(state.range(3)));
-  std::vector<float> loss(in.N), lse(in.N), dhidden(in.N * in.E), dweight(in.V * in.E);
+  std::vector<float> loss(in.rows), lse(in.rows), dhidden(in.rows * in.E), dweight(in.V * in.E);
   cross_entropy(in.problem(), {loss.data(), lse.data()});
   for ([[maybe_unused]] auto _ : state) {
     cross_entropy_backward(in.problem(), lse.data(), in.dloss.data(),
@@ -90,13 +91,13 @@ void cross_entropy_gradients(benchmark::State& state) {
   report(state, in, 3.0);
 }
 
-// The opponent: float32 weights and all (N,V) logits in memory, nothing but the product.
+// The opponent: float32 weights and all (rows,V) logits in memory, nothing but the product.
 void product_alone(benchmark::State& state) {
   const Inputs in(state);
   set_threads(static_cast<int>(state.range(3)));
-  std::vector<float> logits(in.N * in.V);
+  std::vector<float> logits(in.rows * in.V);
   for ([[maybe_unused]] auto _ : state) {
-    gemm({.m = in.N,
+    gemm({.m = in.rows,
           .n = in.V,
           .k = in.E,
           .a = in.hidden.data(),
@@ -112,7 +113,7 @@ void product_alone(benchmark::State& state) {
 
 // E of gemma-3-270m and of gemma-2b, with a slice of their vocabulary.
 void shapes(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"N", "E", "V", "threads"})
+  bench->ArgNames({"rows", "E", "V", "threads"})
       ->Args({512, 640, 32768, 1})
       ->Args({512, 640, 32768, 2})
       ->Args({512, 2048, 16384, 1})

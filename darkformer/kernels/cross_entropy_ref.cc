@@ -55,9 +55,9 @@ void add_gradient(const Problem& p,
 
 void cross_entropy_ref(const Problem& p, const float* dloss, const CrossEntropyReference& result) {
   const std::size_t E = p.weight.cols, V = p.weight.rows;
-  std::fill(result.dhidden, result.dhidden + p.N * E, 0.0);
+  std::fill(result.dhidden, result.dhidden + p.rows * E, 0.0);
   std::fill(result.dweight, result.dweight + V * E, 0.0);
-  for (std::size_t n = 0; n < p.N; ++n) {
+  for (std::size_t n = 0; n < p.rows; ++n) {
     const std::vector<double> logits = logits_of_row(p, n);
     result.lse[n] = log_sum_exp(logits);
     result.loss[n] = 0.0;

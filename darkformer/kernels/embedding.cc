@@ -56,10 +56,10 @@ constexpr std::size_t kColumnsPerThread = 32;
 }  // namespace
 
 void embed(
-    const StoredMatrix& weight, const TokenIds& ids, std::size_t N, float scale, float* out) {
+    const StoredMatrix& weight, const TokenIds& ids, std::size_t tokens, float scale, float* out) {
   const std::size_t E = weight.cols;
   const std::size_t grain = kValuesPerThread / std::max<std::size_t>(1, E) + 1;
-  parallel_ranges(N, grain, [&](std::size_t begin, std::size_t end) {
+  parallel_ranges(tokens, grain, [&](std::size_t begin, std::size_t end) {
     const auto embed_one = HWY_DYNAMIC_DISPATCH(embed_row);
     for (std::size_t n = begin; n < end; ++n) {
       const auto id = static_cast<std::size_t>(ids[n]);
@@ -74,11 +74,11 @@ void embed_backward(const EmbeddingShape& shape,
                     const float* dout,
                     float scale,
                     float* dweight) {
-  const std::size_t columns = kValuesPerThread / std::max<std::size_t>(1, shape.N) + 1;
+  const std::size_t columns = kValuesPerThread / std::max<std::size_t>(1, shape.tokens) + 1;
   const std::size_t grain = std::max(kColumnsPerThread, columns);
   parallel_ranges(shape.E, grain, [&](std::size_t begin, std::size_t end) {
     const auto add_one = HWY_DYNAMIC_DISPATCH(add_row);
-    for (std::size_t n = 0; n < shape.N; ++n) {
+    for (std::size_t n = 0; n < shape.tokens; ++n) {
       const auto id = static_cast<std::size_t>(ids[n]);
       assert(id < shape.V);
       add_one(dout + n * shape.E + begin, end - begin, scale, dweight + id * shape.E + begin);

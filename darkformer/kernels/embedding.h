@@ -9,16 +9,18 @@
 
 namespace darkformer::kernels {
 
-// out[n][e] <- scale * weight[ids[n]][e], for n < N.
-//   weight (V,E) stored; out (N,E) float32; 0 <= ids[n] < V. No aliasing. Threads share n.
-void embed(const StoredMatrix& weight, const TokenIds& ids, std::size_t N, float scale, float* out);
+// out[n][e] <- scale * weight[ids[n]][e], for n < tokens.
+//   weight (V,E) stored; out (tokens,E) float32; 0 <= ids[n] < V. No aliasing. Threads share n.
+void embed(
+    const StoredMatrix& weight, const TokenIds& ids, std::size_t tokens, float scale, float* out);
 
 struct EmbeddingShape {
-  std::size_t N = 0, V = 0, E = 0;
+  std::size_t tokens = 0, V = 0, E = 0;
 };
 
-// dweight[ids[n]][e] <- dweight[ids[n]][e] + scale * dout[n][e], for n = 0 .. N-1 in this order.
-//   dout (N,E), dweight (V,E) float32, added to: rows without an id keep their values.
+// dweight[ids[n]][e] <- dweight[ids[n]][e] + scale * dout[n][e], for n = 0 .. tokens-1 in this
+// order.
+//   dout (tokens,E), dweight (V,E) float32, added to: rows without an id keep their values.
 // Threads share the columns, so every sum has one owner and one order: the bits do not depend on
 // the thread count.
 void embed_backward(const EmbeddingShape& shape,
@@ -29,7 +31,7 @@ void embed_backward(const EmbeddingShape& shape,
 
 // The same in plain loops, in double.
 void embed_ref(
-    const StoredMatrix& weight, const TokenIds& ids, std::size_t N, double scale, double* out);
+    const StoredMatrix& weight, const TokenIds& ids, std::size_t tokens, double scale, double* out);
 void embed_backward_ref(const EmbeddingShape& shape,
                         const TokenIds& ids,
                         const float* dout,

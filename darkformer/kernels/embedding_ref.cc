@@ -5,9 +5,12 @@
 
 namespace darkformer::kernels {
 
-void embed_ref(
-    const StoredMatrix& weight, const TokenIds& ids, std::size_t N, double scale, double* out) {
-  for (std::size_t n = 0; n < N; ++n) {
+void embed_ref(const StoredMatrix& weight,
+               const TokenIds& ids,
+               std::size_t tokens,
+               double scale,
+               double* out) {
+  for (std::size_t n = 0; n < tokens; ++n) {
     for (std::size_t e = 0; e < weight.cols; ++e) {
       const void* row = weight.row(static_cast<std::size_t>(ids[n]));
       out[n * weight.cols + e] = scale * stored_value(row, weight.type, e);
@@ -20,7 +23,7 @@ void embed_backward_ref(const EmbeddingShape& shape,
                         const float* dout,
                         double scale,
                         double* dweight) {
-  for (std::size_t n = 0; n < shape.N; ++n) {
+  for (std::size_t n = 0; n < shape.tokens; ++n) {
     for (std::size_t e = 0; e < shape.E; ++e) {
       dweight[static_cast<std::size_t>(ids[n]) * shape.E + e] += scale * dout[n * shape.E + e];
     }

@@ -11,37 +11,37 @@
 namespace darkformer::kernels {
 namespace {
 
-// N ids below V, most of them among the first few: rows that are hit often.
+// Ids below V, most of them among the first few: rows that are hit often.
 template <class Id>
-std::vector<Id> random_ids(std::size_t N, std::size_t V) {
+std::vector<Id> random_ids(std::size_t tokens, std::size_t V) {
   std::mt19937 generator(9);
-  std::vector<Id> ids(N);
-  for (std::size_t n = 0; n < N; ++n) {
+  std::vector<Id> ids(tokens);
+  for (std::size_t n = 0; n < tokens; ++n) {
     ids[n] = static_cast<Id>(generator() % (n % 3 == 0 ? V : std::min<std::size_t>(V, 3)));
   }
   return ids;
 }
 
 template <class Id>
-void check_gather(StoredType type, std::size_t N, std::size_t V, std::size_t E) {
+void check_gather(StoredType type, std::size_t tokens, std::size_t V, std::size_t E) {
   const std::vector<float> values = random_values(V * E, 1);
   std::vector<std::uint32_t> memory(V * E + 1);
   convert_from_float(values.data(), type, values.size(), memory.data());
   const StoredMatrix weight{memory.data(), type, V, E};
-  const std::vector<Id> ids = random_ids<Id>(N, V);
+  const std::vector<Id> ids = random_ids<Id>(tokens, V);
   const float scale = 5.25F;
-  PoisonedBuffer<float> out(N * E);
-  embed(weight, ids.data(), N, scale, out.data());
-  std::vector<double> want(N * E);
-  embed_ref(weight, ids.data(), N, scale, want.data());
+  PoisonedBuffer<float> out(tokens * E);
+  embed(weight, ids.data(), tokens, scale, out.data());
+  std::vector<double> want(tokens * E);
+  embed_ref(weight, ids.data(), tokens, scale, want.data());
   expect_near("out", out, want, [&](std::size_t i) { return kEpsFloat * std::abs(want[i]); });
 }
 
 template <class Id>
 void check_scatter(const EmbeddingShape& shape) {
-  const std::vector<float> dout = random_values(shape.N * shape.E, 1);
+  const std::vector<float> dout = random_values(shape.tokens * shape.E, 1);
   const std::vector<float> before = random_values(shape.V * shape.E, 2);
-  const std::vector<Id> ids = random_ids<Id>(shape.N, shape.V);
+  const std::vector<Id> ids = random_ids<Id>(shape.tokens, shape.V);
   const float scale = 1.5F;
   PoisonedBuffer<float> dweight(before.size());
   std::copy(before.begin(), before.end(), dweight.begin());
@@ -51,7 +51,7 @@ void check_scatter(const EmbeddingShape& shape) {
   const std::vector<float> dout_size = absolute(dout), before_size = absolute(before);
   std::copy(before_size.begin(), before_size.end(), size.begin());
   embed_backward_ref(shape, ids.data(), dout_size.data(), scale, size.data());
-  const auto bound = [&](std::size_t i) { return sum_bound(kEpsFloat, shape.N, size[i]); };
+  const auto bound = [&](std::size_t i) { return sum_bound(kEpsFloat, shape.tokens, size[i]); };
   expect_near("dweight", dweight, want, bound);
   for (std::size_t v = 0; v < shape.V; ++v) {
     if (std::find(ids.begin(), ids.end(), static_cast<Id>(v)) == ids.end()) {
@@ -62,13 +62,13 @@ void check_scatter(const EmbeddingShape& shape) {
 
 TEST(Embedding, EqualsReferenceForOddSizesOnEveryTarget) {
   on_every_target([] {
-    for (const std::size_t N : {0, 1, 2, 33}) {
+    for (const std::size_t tokens : {0, 1, 2, 33}) {
       for (const std::size_t E : {1, 15, 16, 17, 65}) {
-        check_gather<std::int64_t>(StoredType::kFloat32, N, 7, E);
-        check_gather<std::int32_t>(StoredType::kBfloat16, N, 50, E);
-        check_gather<std::int64_t>(StoredType::kFloat16, N, 1, E);
-        check_scatter<std::int32_t>({N, 7, E});
-        check_scatter<std::int64_t>({N, 50, E});
+        check_gather<std::int64_t>(StoredType::kFloat32, tokens, 7, E);
+        check_gather<std::int32_t>(StoredType::kBfloat16, tokens, 50, E);
+        check_gather<std::int64_t>(StoredType::kFloat16, tokens, 1, E);
+        check_scatter<std::int32_t>({tokens, 7, E});
+        check_scatter<std::int64_t>({tokens, 50, E});
       }
     }
   });
@@ -83,8 +83,8 @@ TEST(Embedding, EqualsReferenceOnEveryThreadCount) {
 
 TEST(Embedding, ThreadsDoNotChangeABit) {
   const EmbeddingShape shape{500, 11, 131};
-  const std::vector<float> dout = random_values(shape.N * shape.E, 1);
-  const std::vector<std::int32_t> ids = random_ids<std::int32_t>(shape.N, shape.V);
+  const std::vector<float> dout = random_values(shape.tokens * shape.E, 1);
+  const std::vector<std::int32_t> ids = random_ids<std::int32_t>(shape.tokens, shape.V);
   std::vector<std::vector<float>> all;
   on_every_thread_count([&] {
     std::vector<float> dweight(shape.V * shape.E, 0.0F);

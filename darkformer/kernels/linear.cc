@@ -13,113 +13,62 @@
 namespace darkformer::kernels {
 namespace {
 
-// A widened block of W: 2 MiB, which stays in cache between its conversion and its product.
+// A matrix is cut in at least 8 blocks, so that there is work for threads, of 64 rows or more, so
+// that the product's inner loop is full. A widened block is kept to 2 MiB, so that it stays in cache
+// between its conversion and its product, but not to fewer than 256 rows: each product reads all of
+// x again (linear_bench, in = 16384).
+constexpr std::size_t kLeastBlocks = 8;
+constexpr std::size_t kLeastRows = 64;
 constexpr std::size_t kBlockValues = std::size_t{1} << 19U;
-constexpr std::size_t kLeastBlockRows = 16;
+constexpr std::size_t kRowsWorthReading = 256;
 
-// y[:, first + o] <- x rows[o]^T for the `count` widened rows of W from `first`.
-void multiply_rows(const StoredMatrix& W,
+// y[:, first + o] <- x widened[o]^T, for `count` widened rows of the weight from `first`.
+void multiply_rows(const StoredMatrix& weight,
                    std::size_t first,
                    std::size_t count,
-                   const float* rows,
+                   const float* widened,
                    const float* x,
-                   std::size_t N,
+                   std::size_t rows,
                    float* y) {
-  gemm({.m = N,
+  gemm({.m = rows,
         .n = count,
-        .k = W.cols,
+        .k = weight.cols,
         .a = x,
-        .lda = W.cols,
-        .b = rows,
-        .ldb = W.cols,
+        .lda = weight.cols,
+        .b = widened,
+        .ldb = weight.cols,
         .trans_b = true,
         .c = y + first,
-        .ldc = W.rows});
+        .ldc = weight.rows});
 }
 
-std::size_t block_rows(const StoredMatrix& W) {
-  const auto workers = static_cast<std::size_t>(threads());
-  const std::size_t share = (W.rows + workers - 1) / workers;
-  const std::size_t fitting = kBlockValues / std::max<std::size_t>(1, W.cols);
-  return std::max(kLeastBlockRows, std::min(share, fitting));
-}
-
-// dx <- dy[:, first:first+count] rows + beta dx for the `count` widened rows of W from `first`.
-void multiply_back(const StoredMatrix& W,
-                   std::size_t first,
-                   std::size_t count,
-                   const float* rows,
-                   const float* dy,
-                   std::size_t N,
-                   float* dx) {
-  gemm({.m = N,
-        .n = W.cols,
-        .k = count,
-        .a = dy + first,
-        .lda = W.rows,
-        .b = rows,
-        .ldb = W.cols,
-        .c = dx,
-        .ldc = W.cols,
-        .beta = first == 0 ? 0.0F : 1.0F});
-}
-
-// to <- rows [first, first + count) of W, threads sharing the rows.
-void widen_rows(const StoredMatrix& W, std::size_t first, std::size_t count, float* to) {
-  parallel_ranges(count, kLeastBlockRows, [&](std::size_t begin, std::size_t end) {
-    convert_to_float(W.row(first + begin), W.type, (end - begin) * W.cols, to + begin * W.cols);
-  });
+std::size_t block_rows(const StoredMatrix& weight) {
+  const std::size_t share = (weight.rows + kLeastBlocks - 1) / kLeastBlocks;
+  const std::size_t fitting = kBlockValues / std::max<std::size_t>(1, weight.cols);
+  return std::clamp(share, kLeastRows, std::max(kRowsWorthReading, fitting));
 }
 
 }  // namespace
 
-void linear(const StoredMatrix& W, const float* x, std::size_t N, float* y) {
-  if (N <= kMatvecVectors) {
-    matvec(W, x, N, y);
+void linear(const StoredMatrix& weight, const float* x, std::size_t rows, float* y) {
+  if (rows <= kMatvecVectors) {
+    matvec(weight, x, rows, y);
     return;
   }
-  if (W.type == StoredType::kFloat32) {
-    multiply_rows(W, 0, W.rows, static_cast<const float*>(W.data), x, N, y);
+  if (weight.type == StoredType::kFloat32) {
+    multiply_rows(weight, 0, weight.rows, static_cast<const float*>(weight.data), x, rows, y);
     return;
   }
-  const std::size_t block = block_rows(W);
-  parallel_ranges((W.rows + block - 1) / block, 1, [&](std::size_t begin, std::size_t end) {
-    AlignedBuffer<float> widened(block * W.cols);
-    for (std::size_t first = begin * block; first < std::min(end * block, W.rows); first += block) {
-      const std::size_t count = std::min(block, W.rows - first);
-      convert_to_float(W.row(first), W.type, count * W.cols, widened.data());
-      multiply_rows(W, first, count, widened.data(), x, N, y);
+  const std::size_t block = block_rows(weight);
+  parallel_ranges((weight.rows + block - 1) / block, 1, [&](std::size_t begin, std::size_t end) {
+    AlignedBuffer<float> widened(block * weight.cols);
+    for (std::size_t first = begin * block; first < std::min(end * block, weight.rows);
+         first += block) {
+      const std::size_t count = std::min(block, weight.rows - first);
+      convert_to_float(weight.row(first), weight.type, count * weight.cols, widened.data());
+      multiply_rows(weight, first, count, widened.data(), x, rows, y);
     }
   });
-}
-
-// The blocks of W are terms of one sum, so they follow each other and the threads share each.
-void linear_backward_input(const StoredMatrix& W, const float* dy, std::size_t N, float* dx) {
-  if (W.type == StoredType::kFloat32 || W.rows == 0) {
-    multiply_back(W, 0, W.rows, static_cast<const float*>(W.data), dy, N, dx);
-    return;
-  }
-  const std::size_t block =
-      std::max(kLeastBlockRows, kBlockValues / std::max<std::size_t>(1, W.cols));
-  AlignedBuffer<float> widened(std::min(block, W.rows) * W.cols);
-  for (std::size_t first = 0; first < W.rows; first += block) {
-    const std::size_t count = std::min(block, W.rows - first);
-    widen_rows(W, first, count, widened.data());
-    multiply_back(W, first, count, widened.data(), dy, N, dx);
-  }
-}
-
-void linear_backward_weight(const LinearShape& shape, const float* x, const float* dy, float* dW) {
-  gemm({.m = shape.out,
-        .n = shape.in,
-        .k = shape.N,
-        .a = dy,
-        .lda = shape.out,
-        .trans_a = true,
-        .b = x,
-        .ldb = shape.in,
-        .c = dW,
-        .ldc = shape.in});
 }
 
 }  // namespace darkformer::kernels

@@ -1,5 +1,4 @@
-// y = x W^T for weights in their stored type, and its gradients: matvec for a few rows, blocks of W
-// through gemm else.
+// y = x weight^T for stored weights: matvec for a few rows of x, else gemm on widened blocks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,20 +8,10 @@
 
 namespace darkformer::kernels {
 
-// y[n][o] <- sum_i x[n][i] W[o][i], for n < N.
-//   W (out,in) stored; x (N,in) and y (N,out) contiguous float32; no aliasing. Sums in float32.
-// W is widened a block of rows at a time: the scratch is a few MiB a thread, whatever the size of
-// W. Threads share the rows of W. The same thread count gives the same bits.
-void linear(const StoredMatrix& W, const float* x, std::size_t N, float* y);
-
-// dx[n][i] <- sum_o dy[n][o] W[o][i].
-//   dy (N,out), dx (N,in) contiguous float32; no aliasing. W is widened by blocks as above.
-void linear_backward_input(const StoredMatrix& W, const float* dy, std::size_t N, float* dx);
-
-// dW[o][i] <- sum_n dy[n][o] x[n][i], for a float32 weight.
-struct LinearShape {
-  std::size_t N = 0, in = 0, out = 0;
-};
-void linear_backward_weight(const LinearShape& shape, const float* x, const float* dy, float* dW);
+// y[n][o] <- sum_i x[n][i] weight[o][i], for n < rows.
+//   weight (out,in) stored; x (rows,in) and y (rows,out) contiguous float32; no aliasing.
+// Sums in float32. The weight is widened a block of its rows at a time: the scratch is a few MiB a
+// thread, whatever its size. Threads share its rows. The same thread count gives the same bits.
+void linear(const StoredMatrix& weight, const float* x, std::size_t rows, float* y);
 
 }  // namespace darkformer::kernels

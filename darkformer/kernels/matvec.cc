@@ -26,13 +26,13 @@ constexpr std::size_t kTileVectors = 4;
 constexpr std::size_t kTileVectors = 2;
 #endif
 
-// The product W x (rows of W below `rows`), as the tiles see it.
+// The whole product, as the tiles see it.
 template <class Stored>
 struct Operands {
-  const Stored* W;
+  const Stored* weight;
   const float* x;
   float* y;
-  std::size_t in, out, N;
+  std::size_t in, out, vectors;
 };
 
 // y[n][o] for kRows rows from o and kVectors vectors from n. Each sum runs over i in vector steps:
@@ -42,7 +42,7 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d), in = p.in;
-  const Stored* HWY_RESTRICT W = p.W + o * in;
+  const Stored* HWY_RESTRICT weight = p.weight + o * in;
   const float* HWY_RESTRICT x = p.x + n * in;
   V sum[kRows][kVectors];
   for (auto& row : sum) {
@@ -67,11 +67,11 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
   };
   std::size_t i = 0;
   for (; i + lanes <= in; i += lanes) {
-    add([&](std::size_t r) HWY_ATTR { return load_stored(d, W + r * in + i); },
+    add([&](std::size_t r) HWY_ATTR { return load_stored(d, weight + r * in + i); },
         [&](std::size_t c) HWY_ATTR { return load_stored(d, x + c * in + i); });
   }
   if (i < in) {
-    add([&](std::size_t r) HWY_ATTR { return load_stored_tail(d, W + r * in + i, in - i); },
+    add([&](std::size_t r) HWY_ATTR { return load_stored_tail(d, weight + r * in + i, in - i); },
         [&](std::size_t c) HWY_ATTR { return load_stored_tail(d, x + c * in + i, in - i); });
   }
   for (std::size_t r = 0; r < kRows; ++r) {
@@ -81,31 +81,31 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
   }
 }
 
-// All N vectors against kRows rows, which come from memory once and from cache after that.
+// All vectors against kRows rows, which come from memory once and from cache after that.
 template <std::size_t kRows, class Stored>
 HWY_INLINE void dot_rows(const Operands<Stored>& p, std::size_t o) {
   std::size_t n = 0;
-  for (; n + kTileVectors <= p.N; n += kTileVectors) {
+  for (; n + kTileVectors <= p.vectors; n += kTileVectors) {
     dot_tile<kRows, kTileVectors>(p, o, n);
   }
-  for (; n + 2 <= p.N; n += 2) {
+  for (; n + 2 <= p.vectors; n += 2) {
     dot_tile<kRows, 2>(p, o, n);
   }
-  if (n < p.N) {
+  if (n < p.vectors) {
     dot_tile<kRows, 1>(p, o, n);
   }
 }
 
-// Rows [begin, end) of W.
-void matvec_rows(const StoredMatrix& W,
+// Rows [begin, end) of the weight.
+void matvec_rows(const StoredMatrix& weight,
                  const float* x,
-                 std::size_t N,
+                 std::size_t vectors,
                  float* y,
                  std::size_t begin,
                  std::size_t end) {
-  with_stored_type(W.data, W.type, [&](const auto* data) HWY_ATTR {
+  with_stored_type(weight.data, weight.type, [&](const auto* data) HWY_ATTR {
     using Stored = std::remove_const_t<std::remove_pointer_t<decltype(data)>>;
-    const Operands<Stored> operands{data, x, y, W.cols, W.rows, N};
+    const Operands<Stored> operands{data, x, y, weight.cols, weight.rows, vectors};
     std::size_t o = begin;
     for (; o + kTileRows <= end; o += kTileRows) {
       dot_rows<kTileRows>(operands, o);
@@ -126,13 +126,13 @@ namespace {
 HWY_EXPORT(matvec_rows);
 
 // A thread must have this many bytes to read before it is worth waking.
-constexpr std::size_t kBytesPerThread = 32 * 1024;
+constexpr std::size_t kBytesPerThread = std::size_t{32} << 10U;
 }  // namespace
 
-void matvec(const StoredMatrix& W, const float* x, std::size_t N, float* y) {
-  const std::size_t grain = kBytesPerThread / std::max<std::size_t>(1, W.row_bytes()) + 1;
-  parallel_ranges(W.rows, grain, [&](std::size_t begin, std::size_t end) {
-    HWY_DYNAMIC_DISPATCH(matvec_rows)(W, x, N, y, begin, end);
+void matvec(const StoredMatrix& weight, const float* x, std::size_t vectors, float* y) {
+  const std::size_t grain = kBytesPerThread / std::max<std::size_t>(1, weight.row_bytes()) + 1;
+  parallel_ranges(weight.rows, grain, [&](std::size_t begin, std::size_t end) {
+    HWY_DYNAMIC_DISPATCH(matvec_rows)(weight, x, vectors, y, begin, end);
   });
 }
 

@@ -26,31 +26,31 @@ constexpr std::size_t kIn = 2048;
 
 struct Weights {
   AlignedBuffer<std::uint64_t> memory{kBytes / 8};
-  StoredMatrix W;
+  StoredMatrix weight;
 
   explicit Weights(StoredType type)
-      : W{memory.data(), type, kBytes / kIn / stored_bytes(type), kIn} {
+      : weight{memory.data(), type, kBytes / kIn / stored_bytes(type), kIn} {
     std::vector<float> row(kIn);
     std::mt19937 generator(1);
-    for (std::size_t o = 0; o < W.rows; ++o) {
+    for (std::size_t o = 0; o < weight.rows; ++o) {
       for (float& value : row) {
         value = static_cast<float>(generator()) * 0x1p-32F - 0.5F;
       }
-      auto* to = reinterpret_cast<unsigned char*>(memory.data()) + o * W.row_bytes();
+      auto* to = reinterpret_cast<unsigned char*>(memory.data()) + o * weight.row_bytes();
       convert_from_float(row.data(), type, kIn, to);
     }
   }
 };
 
-bool answer_is_right(const StoredMatrix& W,
+bool answer_is_right(const StoredMatrix& weight,
                      const std::vector<float>& x,
                      const float* y,
-                     std::size_t N) {
-  for (const std::size_t o : {std::size_t{0}, W.rows / 2, W.rows - 1}) {
-    std::vector<double> want(N);
-    matvec_ref(W.slice(o, o + 1), x.data(), N, want.data());
-    for (std::size_t n = 0; n < N; ++n) {
-      if (std::abs(want[n] - y[n * W.rows + o]) > 1e-3) {
+                     std::size_t vectors) {
+  for (const std::size_t o : {std::size_t{0}, weight.rows / 2, weight.rows - 1}) {
+    std::vector<double> want(vectors);
+    matvec_ref(weight.slice(o, o + 1), x.data(), vectors, want.data());
+    for (std::size_t n = 0; n < vectors; ++n) {
+      if (std::abs(want[n] - y[n * weight.rows + o]) > 1e-3) {
         return false;
       }
     }
@@ -59,9 +59,9 @@ bool answer_is_right(const StoredMatrix& W,
 }
 
 // The opponent: 8 independent integer sums over the bytes, which the compiler vectorises.
-std::uint64_t read_all(const StoredMatrix& W) {
-  const std::size_t words = W.rows * W.row_bytes() / 8;
-  const auto* data = static_cast<const std::uint64_t*>(W.data);
+std::uint64_t read_all(const StoredMatrix& weight) {
+  const std::size_t words = weight.rows * weight.row_bytes() / 8;
+  const auto* data = static_cast<const std::uint64_t*>(weight.data);
   std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads()));
   parallel_for(sums.size(), [&](std::size_t t) {
     std::uint64_t sum[8] = {};
@@ -88,21 +88,21 @@ double seconds_of(const std::function<void()>& work) {
 
 // Each iteration reads the bytes, then multiplies them: the ratio is of two times taken side by
 // side. Only the product is on the clock.
-void bench_matvec(benchmark::State& state, StoredType type, int thread_count, std::size_t N) {
+void bench_matvec(benchmark::State& state, StoredType type, int thread_count, std::size_t vectors) {
   const Weights weights(type);
-  const StoredMatrix& W = weights.W;
-  const std::vector<float> x(N * W.cols, 0.25F);
-  std::vector<float> y(N * W.rows);
+  const StoredMatrix& weight = weights.weight;
+  const std::vector<float> x(vectors * weight.cols, 0.25F);
+  std::vector<float> y(vectors * weight.rows);
   set_threads(thread_count);
-  matvec(W, x.data(), N, y.data());
-  if (!answer_is_right(W, x, y.data(), N)) {
+  matvec(weight, x.data(), vectors, y.data());
+  if (!answer_is_right(weight, x, y.data(), vectors)) {
     state.SkipWithError("matvec is wrong");
     return;
   }
   std::vector<double> ratios;
   for ([[maybe_unused]] auto _ : state) {
-    const double read = seconds_of([&] { benchmark::DoNotOptimize(read_all(W)); });
-    const double product = seconds_of([&] { matvec(W, x.data(), N, y.data()); });
+    const double read = seconds_of([&] { benchmark::DoNotOptimize(read_all(weight)); });
+    const double product = seconds_of([&] { matvec(weight, x.data(), vectors, y.data()); });
     state.SetIterationTime(product);
     ratios.push_back(read / product);
   }
@@ -121,10 +121,11 @@ void register_all() {
   for (const int thread_count : {1, 2}) {
     for (const StoredType type :
          {StoredType::kFloat32, StoredType::kBfloat16, StoredType::kFloat16}) {
-      for (const std::size_t N : {1, 2, 4, 8}) {
-        const std::string name = std::string("matvec/") + name_of(type) + "_N" + std::to_string(N) +
-                                 "_threads" + std::to_string(thread_count);
-        benchmark::RegisterBenchmark(name.c_str(), bench_matvec, type, thread_count, N)
+      for (const std::size_t vectors : {1, 2, 4, 8}) {
+        const std::string name = std::string("matvec/") + name_of(type) + "_vectors" +
+                                 std::to_string(vectors) + "_threads" +
+                                 std::to_string(thread_count);
+        benchmark::RegisterBenchmark(name.c_str(), bench_matvec, type, thread_count, vectors)
             ->UseManualTime();
       }
     }

@@ -5,14 +5,15 @@
 
 namespace darkformer::kernels {
 
-void matvec_ref(const StoredMatrix& W, const float* x, std::size_t N, double* y) {
-  for (std::size_t n = 0; n < N; ++n) {
-    for (std::size_t o = 0; o < W.rows; ++o) {
+void matvec_ref(const StoredMatrix& weight, const float* x, std::size_t vectors, double* y) {
+  for (std::size_t n = 0; n < vectors; ++n) {
+    for (std::size_t o = 0; o < weight.rows; ++o) {
       double sum = 0.0;
-      for (std::size_t i = 0; i < W.cols; ++i) {
-        sum += static_cast<double>(stored_value(W.row(o), W.type, i)) * x[n * W.cols + i];
+      for (std::size_t i = 0; i < weight.cols; ++i) {
+        sum += static_cast<double>(stored_value(weight.row(o), weight.type, i)) *
+               x[n * weight.cols + i];
       }
-      y[n * W.rows + o] = sum;
+      y[n * weight.rows + o] = sum;
     }
   }
 }

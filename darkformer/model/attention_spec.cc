@@ -112,6 +112,12 @@ void check_attention_spec(const AttentionSpec& spec,
   require(spec.rank == head_dim || has_factor(spec.kind), where, ": \"rank\" is ", spec.rank,
           ", but attention ", attention_kind_name(spec.kind), " has no factor: wanted ", head_dim);
   require(!spec.gate || spec.window > 0, where, ": \"gate\" needs a window");
+  const bool before = spec.rope == RopeOrder::kBefore;
+  require(!before || spec.rank == head_dim, where, ": \"rope\": \"before\" needs the full rank ",
+          head_dim, ", got ", spec.rank);
+  require(!before || spec.placement != Placement::kQueryHead, where,
+          ": \"rope\": \"before\" needs one M for the query heads of a key head; "
+          "use \"placement\": \"kv-head\"");
 }
 
 AttentionSpec read_attention_spec(const OrderedJson& layer,

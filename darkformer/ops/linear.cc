@@ -8,6 +8,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/linear.h"
+#include "darkformer/kernels/linear_backward.h"
 #include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {

@@ -34,9 +34,9 @@ bool JsonLinesReader::next(DocumentPiece& piece) {
 }
 
 bool JsonLinesReader::parse(std::string_view line) {
-  static const std::string kSource = "JSON";
+  static const std::string source = "JSON";
   try {
-    text_ = get_value<std::string>(parse_json(line, kSource), field_, kSource);
+    text_ = get_value<std::string>(parse_json(line, source), field_, source);
     return true;
   } catch (const Error& error) {
     broken_.add(lines_.line_number(), error.what());

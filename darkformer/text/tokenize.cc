@@ -129,7 +129,7 @@ fs::path tokenize_cached(const fs::path& text,
                          const TokenEncoder& encoder,
                          const TokenizeOptions& options) {
   const std::uint64_t key = source_key(text, encoder, options.reader);
-  const fs::path shard = cache / (to_hex(key) + ".tokens");
+  fs::path shard = cache / (to_hex(key) + ".tokens");
   if (!is_cached(shard, key, options.check)) {
     write_shard(text, shard, encoder, key, options);
   }

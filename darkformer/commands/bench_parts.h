@@ -1,0 +1,38 @@
+// The parts of `darkformer bench`, one file each.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "darkformer/commands/command.h"
+
+namespace darkformer {
+
+struct BenchOptions {
+  std::string what = "attention";
+  std::vector<std::int64_t> lengths = {1024, 4096};
+  std::vector<std::int64_t> head_sizes = {64, 64, 256};
+  std::vector<std::int64_t> features = {64, 256, 256};
+  std::int64_t heads = 8;
+
+  void visit(auto&& field) {
+    field("what", what, "what to measure",
+          {.positional = true, .required = true, .choices = {"attention", "gemm"}});
+    field("lengths", lengths, "sequence lengths (attention), sizes of the matrices (gemm)",
+          {.minimum = 1, .maximum = 1 << 22});
+    field("head-sizes", head_sizes, "head sizes, one for each of --features",
+          {.minimum = 1, .maximum = 1024});
+    field("features", features, "random features", {.minimum = 1, .maximum = 65536});
+    field("heads", heads, "query heads, each with its own keys", {.minimum = 1, .maximum = 256});
+  }
+};
+
+// GFLOP/s of a float32 product of two 256 x 256 matrices on one thread: the peak that shares are given of.
+double peak_gflops();
+
+void bench_attention(const BenchOptions& options, Context& context);
+void bench_gemm(const BenchOptions& options, Context& context);
+
+}  // namespace darkformer

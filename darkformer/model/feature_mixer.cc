@@ -1,0 +1,184 @@
+// Feature attention as a module.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/model/feature_mixer.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "darkformer/ops/draw_features.h"
+
+namespace darkformer {
+
+using at::Tensor;
+
+namespace {
+
+// Streams of the generator below this are layers; the starting factor has its own.
+constexpr std::int64_t kFactorStreams = std::int64_t{1} << 31;
+
+// x (B,heads,T,D) M^T for the M of each head's group.
+Tensor map_heads(const Tensor& x, const Tensor& factor) {
+  const std::int64_t heads = x.size(1), groups = factor.size(0);
+  const Tensor grouped = x.reshape({x.size(0), groups, heads / groups, x.size(2), x.size(3)});
+  return at::matmul(grouped, factor.transpose(-1, -2).unsqueeze(1)).reshape(x.sizes());
+}
+
+}  // namespace
+
+Tensor initial_factor(std::int64_t groups,
+                      std::int64_t rank,
+                      std::int64_t head_dim,
+                      std::uint64_t seed,
+                      std::int64_t layer) {
+  if (rank == head_dim) {
+    return at::eye(head_dim, at::kFloat).repeat({groups, 1, 1});
+  }
+  const Tensor rows = ops::draw_features(groups, rank, head_dim, static_cast<std::int64_t>(seed),
+                                         kFactorStreams + layer, 0);
+  return rows / rows.norm(2, -1, true);
+}
+
+FeatureMixer::FeatureMixer(const MixerShape& shape,
+                           const AttentionSpec& spec,
+                           std::uint64_t seed,
+                           std::int64_t draw_index)
+    : shape_(shape), spec_(spec) {
+  const Tensor draws = fresh_draws(seed, draw_index);
+  draws_ = spec_.kind == AttentionKind::kLfk ? register_parameter("draws", draws)
+                                             : register_buffer("draws", draws);
+  if (has_factor(spec_.kind)) {
+    const Tensor factor = initial_factor(groups(), spec_.rank, shape_.head_dim, seed, shape_.layer);
+    // aderf fits its maps; dark learns M.
+    factor_ = spec_.kind == AttentionKind::kDark ? register_parameter("factor", factor)
+                                                 : register_buffer("factor", factor);
+  }
+  register_fitted();
+  register_gate();
+}
+
+void FeatureMixer::register_fitted() {
+  const std::int64_t N = groups(), D = shape_.head_dim;
+  if (has_key_factor(spec_.kind)) {
+    key_factor_ = register_buffer("key_factor",
+                                  at::eye(D, at::kFloat).slice(0, 0, spec_.rank).repeat({N, 1, 1}));
+  }
+  if (has_log_weights(spec_.kind)) {
+    log_weights_ = register_buffer("log_weights", at::zeros({N, spec_.features}));
+  }
+  if (spec_.centre) {
+    query_center_ = register_buffer("query_center", at::zeros({N, D}));
+    key_center_ = register_buffer("key_center", at::zeros({shape_.kv_heads, D}));
+  }
+}
+
+void FeatureMixer::register_gate() {
+  if (!spec_.gate) {
+    return;
+  }
+  gate_scale_ = register_parameter("gate_scale", at::full({shape_.heads}, 0.5));
+  gate_bias_ = register_parameter("gate_bias", at::zeros({shape_.heads}));
+  gate_weight_ = register_parameter("gate_weight", at::zeros({shape_.heads, shape_.head_dim}));
+}
+
+std::int64_t FeatureMixer::groups() const {
+  switch (spec_.placement) {
+    case Placement::kQueryHead:
+      return shape_.heads;
+    case Placement::kLayer:
+      return 1;
+    default:
+      return shape_.kv_heads;
+  }
+}
+
+Tensor FeatureMixer::fresh_draws(std::uint64_t seed, std::int64_t draw_index) const {
+  return ops::draw_features(groups(), spec_.features, spec_.rank, static_cast<std::int64_t>(seed),
+                            shape_.layer, draw_index, spec_.orthogonal);
+}
+
+void FeatureMixer::redraw(std::uint64_t seed, std::int64_t draw_index) {
+  if (spec_.kind != AttentionKind::kLfk) {
+    draws_.copy_(fresh_draws(seed, draw_index));
+  }
+}
+
+// One set for the layer becomes one for each kv head.
+Tensor FeatureMixer::for_op(const Tensor& parameter) const {
+  if (spec_.placement != Placement::kLayer || !parameter.defined()) {
+    return parameter;
+  }
+  std::vector<std::int64_t> shape = parameter.sizes().vec();
+  shape[0] = shape_.kv_heads;
+  return parameter.expand(shape);
+}
+
+// (B,H,T,2): (c, b + u . sqrt(scale) (q - a))
+Tensor FeatureMixer::gate(const Tensor& q) const {
+  Tensor weight = std::sqrt(shape_.scale) * gate_weight_;  // (H,D)
+  Tensor bias = (q * weight.unsqueeze(1)).sum(-1) + gate_bias_.unsqueeze(1);
+  if (query_center_.defined()) {
+    const Tensor center = for_op(query_center_);
+    bias =
+        bias - (center.repeat_interleave(shape_.heads / center.size(0), 0) * weight).sum(-1, true);
+  }
+  return at::stack({gate_scale_.unsqueeze(1).expand_as(bias), bias}, -1);
+}
+
+ops::DarkOptions FeatureMixer::options(const Tensor& q) const {
+  const auto maybe = [&](const Tensor& x) {
+    return x.defined() ? c10::optional<Tensor>(for_op(x)) : c10::nullopt;
+  };
+  ops::DarkOptions o;
+  if (spec_.rope == RopeOrder::kAfter) {
+    o.factor = maybe(factor_);
+    o.key_factor = maybe(key_factor_);
+  }
+  o.log_weights = maybe(log_weights_);
+  o.query_center = maybe(query_center_);
+  o.key_center = key_center_.defined() ? c10::optional<Tensor>(key_center_) : c10::nullopt;
+  o.scale = shape_.scale;
+  o.window = spec_.window;
+  o.sinks = spec_.sinks;
+  if (spec_.gate) {
+    o.gate = gate(q);
+  }
+  return o;
+}
+
+Tensor FeatureMixer::forward(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return ops::dark_attention(q, k, v, for_op(draws_), options(q));
+}
+
+Tensor FeatureMixer::extend(const Tensor& q, const Tensor& k, const Tensor& v, MixerState& state) {
+  const at::NoGradGuard no_gradients;
+  if (!state.tensors.empty() && q.size(2) == 1) {
+    return ops::dark_attention_step(q, k, v, for_op(draws_), options(q), state.tensors);
+  }
+  ops::DarkPrefill read =
+      ops::dark_attention_prefill(q, k, v, for_op(draws_), options(q), state.tensors);
+  state.tensors = std::move(read.state);
+  return read.out;
+}
+
+Tensor FeatureMixer::map_queries(const Tensor& q) {
+  return spec_.rope == RopeOrder::kBefore && factor_.defined() ? map_heads(q, for_op(factor_)) : q;
+}
+
+Tensor FeatureMixer::map_keys(const Tensor& k) {
+  if (spec_.rope != RopeOrder::kBefore || !factor_.defined()) {
+    return k;
+  }
+  return map_heads(k, for_op(key_factor_.defined() ? key_factor_ : factor_));
+}
+
+std::int64_t FeatureMixer::state_bytes(std::int64_t) const {
+  const std::int64_t N = spec_.placement == Placement::kQueryHead ? shape_.heads : shape_.kv_heads,
+                     D = shape_.head_dim;
+  const std::int64_t sums = N * (spec_.features * (D + 1) + D + 1),
+                     near = 2 * shape_.kv_heads * (spec_.window + spec_.sinks) * D;
+  return (sums + near) * static_cast<std::int64_t>(sizeof(float)) +
+         static_cast<std::int64_t>(sizeof(std::int64_t));
+}
+
+}  // namespace darkformer

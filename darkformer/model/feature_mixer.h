@@ -1,0 +1,56 @@
+// Linear-time attention with positive random features: performer, dark, lfk and the fitted kinds, with their options.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "darkformer/model/mixer.h"
+#include "darkformer/ops/dark_attention.h"
+
+namespace darkformer {
+
+// Which tensors a kind has is said by attention_spec.h. N = G, H or 1 sets of them by the spec's placement; one set for the whole
+// layer is repeated for every kv head when the op is called.
+//   draws (N,F,R)          a buffer; a parameter where it is learned (lfk)
+//   factor (N,R,D)         a parameter: M, from the identity (R < D: orthonormal rows)
+//   key_factor (N,R,D), log_weights (N,F), query_center (N,D), key_center (G,D): buffers, fitted from data by convert
+//   gate_scale (H), gate_bias (H), gate_weight (H,D): c, b and u of the gate; bias_t = b + u . (sqrt(scale) (q_t - a))
+// Where M acts before the rotation it is applied by map_queries and map_keys, and the op sees none.
+class FeatureMixer : public Mixer {
+ public:
+  FeatureMixer(const MixerShape& shape,
+               const AttentionSpec& spec,
+               std::uint64_t seed,
+               std::int64_t draw_index);
+
+  at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) override;
+  at::Tensor extend(const at::Tensor& q,
+                    const at::Tensor& k,
+                    const at::Tensor& v,
+                    MixerState& state) override;
+  at::Tensor map_queries(const at::Tensor& q) override;
+  at::Tensor map_keys(const at::Tensor& k) override;
+  void redraw(std::uint64_t seed, std::int64_t draw_index) override;
+  std::int64_t state_bytes(std::int64_t tokens) const override;
+
+ private:
+  std::int64_t groups() const;
+  at::Tensor fresh_draws(std::uint64_t seed, std::int64_t draw_index) const;
+  void register_fitted();
+  void register_gate();
+  at::Tensor for_op(const at::Tensor& parameter) const;
+  at::Tensor gate(const at::Tensor& q) const;
+  ops::DarkOptions options(const at::Tensor& q) const;
+
+  MixerShape shape_;
+  AttentionSpec spec_;
+  at::Tensor draws_, factor_, key_factor_, log_weights_, query_center_, key_center_;
+  at::Tensor gate_scale_, gate_bias_, gate_weight_;
+};
+
+// The identity (R = D) or random orthonormal rows (R < D), for each of N groups: (N,R,D).
+at::Tensor initial_factor(std::int64_t groups,
+                          std::int64_t rank,
+                          std::int64_t head_dim,
+                          std::uint64_t seed,
+                          std::int64_t layer);
+
+}  // namespace darkformer

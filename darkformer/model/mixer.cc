@@ -1,0 +1,51 @@
+// Choosing a mixer, and the states of all of them.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/model/mixer.h"
+
+#include <ATen/ATen.h>
+
+#include "darkformer/base/error.h"
+#include "darkformer/model/baseline_mixers.h"
+#include "darkformer/model/exact_mixer.h"
+#include "darkformer/model/feature_mixer.h"
+
+namespace darkformer {
+
+MixerState MixerState::clone() const {
+  MixerState copy;
+  for (const at::Tensor& tensor : tensors) {
+    copy.tensors.push_back(tensor.clone());
+  }
+  return copy;
+}
+
+std::int64_t MixerState::bytes() const {
+  std::int64_t total = 0;
+  for (const at::Tensor& tensor : tensors) {
+    total += static_cast<std::int64_t>(tensor.nbytes());
+  }
+  return total;
+}
+
+void Mixer::redraw(std::uint64_t, std::int64_t) {}
+
+std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
+                                  const AttentionSpec& spec,
+                                  std::uint64_t seed,
+                                  std::int64_t draw_index) {
+  require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "layer ", shape.layer, ": ",
+          shape.heads, " heads do not divide among ", shape.kv_heads, " key heads");
+  check_attention_spec(spec, shape.head_dim, concat("layer ", shape.layer));
+  switch (spec.kind) {
+    case AttentionKind::kExact:
+      return std::make_shared<ExactMixer>(shape);
+    case AttentionKind::kConstant:
+      return std::make_shared<ConstantMixer>(shape);
+    case AttentionKind::kRandom:
+      return std::make_shared<RandomMixer>(shape, seed, draw_index);
+    default:
+      return std::make_shared<FeatureMixer>(shape, spec, seed, draw_index);
+  }
+}
+
+}  // namespace darkformer
