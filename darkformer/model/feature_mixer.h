@@ -12,7 +12,8 @@ namespace darkformer {
 //   draws (N,F,R)          a buffer; a parameter where it is learned (lfk)
 //   factor (N,R,D)         a parameter: M, from the identity (R < D: orthonormal rows)
 //   key_factor (N,R,D), log_weights (N,F), query_center (N,D), key_center (G,D): buffers, fitted from data by convert
-//   gate_scale (H), gate_bias (H), gate_weight (H,D): c, b and u of the gate; bias_t = b + u . (sqrt(scale) (q_t - a))
+//   gate_scale (H), gate_bias (H), gate_weight (H,R): c, b and u of the gate;
+//   bias_t = b + u . (sqrt(scale) M (q_t - a))
 // Where M acts before the rotation it is applied by map_queries and map_keys, and the op sees none.
 class FeatureMixer : public Mixer {
  public:
@@ -37,6 +38,7 @@ class FeatureMixer : public Mixer {
   void register_fitted();
   void register_gate();
   at::Tensor for_op(const at::Tensor& parameter) const;
+  at::Tensor gate_rows() const;
   at::Tensor gate(const at::Tensor& q) const;
   ops::DarkOptions options(const at::Tensor& q) const;
 
