@@ -26,6 +26,7 @@ class RotaryTable {
 
   std::size_t half() const { return frequencies_.size(); }
   std::size_t positions() const { return positions_; }
+  const std::vector<double>& frequencies() const { return frequencies_; }
   const float* cosine(std::size_t position) const { return values_.data() + position * 2 * half(); }
   const float* sine(std::size_t position) const { return cosine(position) + half(); }
 

@@ -1,0 +1,133 @@
+// Loading and saving whole models.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/checkpoint/gemma_folder.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <array>
+
+#include "darkformer/base/atomic_file.h"
+#include "darkformer/base/error.h"
+#include "darkformer/base/json.h"
+#include "darkformer/checkpoint/gemma_names.h"
+#include "darkformer/checkpoint/tensor_bytes.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<const char*, 6> kCompanions = {
+    "tokenizer.model",         "tokenizer.json",         "tokenizer_config.json",
+    "special_tokens_map.json", "generation_config.json", "added_tokens.json"};
+
+// The weights of a folder, as the model asks for them.
+class FolderWeights {
+ public:
+  FolderWeights(const GemmaConfig& config, const fs::path& folder, const LoadOptions& options)
+      : files_(std::make_shared<WeightFiles>(folder)),
+        tensors_(find_gemma_tensors(config, *files_)),
+        options_(options) {}
+
+  bool trains(const std::string& name) const { return options_.trains && options_.trains(name); }
+
+  // Shapes were checked by find_gemma_tensors.
+  at::Tensor parameter(const std::string& name) const {
+    const at::Tensor stored = mapped_tensor(view(name), files_);
+    return trains(name)
+               ? stored.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).requires_grad_()
+               : stored;
+  }
+
+  // Fills what a mixer has made for itself.
+  void fill(Gemma& model) const {
+    const at::NoGradGuard no_gradients;
+    const std::string mark = ".self_attn.dark.";
+    const auto copy = [&](const std::string& name, at::Tensor tensor) {
+      if (name.find(mark) != std::string::npos) {
+        tensor.copy_(copied_tensor(view(name)));
+      }
+    };
+    for (const auto& entry : model.named_buffers()) {
+      copy(entry.key(), entry.value());
+    }
+    for (auto& entry : model.named_parameters()) {
+      copy(entry.key(), entry.value());
+      entry.value().set_requires_grad(trains(entry.key()));
+    }
+  }
+
+ private:
+  const TensorView& view(const std::string& name) const {
+    const auto found = tensors_.tensors.find(name);
+    require(found != tensors_.tensors.end(), files_->main_file().string(), ": tensor '", name,
+            "' is missing");
+    return *found->second;
+  }
+
+  std::shared_ptr<const WeightFiles> files_;
+  GemmaTensors tensors_;
+  const LoadOptions& options_;
+};
+
+std::string type_name(at::ScalarType type) {
+  return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
+}
+
+// The config of what is saved: the type as it is now, the language model of a multimodal one.
+GemmaConfig saved_config(const Gemma& model) {
+  GemmaConfig config = model.config();
+  config.dtype = type_name(model.embedding()->value().scalar_type());
+  if (!config.source.text.empty() &&
+      parse_json(config.source.text, "config.json").contains("text_config")) {
+    config.source.text.clear();
+    config.architectures = {"Gemma3ForCausalLM"};
+  }
+  return config;
+}
+
+std::vector<TensorSource> sources_of(const Gemma& model) {
+  std::vector<TensorSource> sources;
+  for (const auto& entry : model.named_parameters()) {
+    sources.push_back(source_of(entry.key(), entry.value()));
+  }
+  for (const auto& entry : model.named_buffers()) {
+    sources.push_back(source_of(entry.key(), entry.value()));
+  }
+  return sources;
+}
+
+void copy_companions(const fs::path& from, const fs::path& to) {
+  for (const char* name : kCompanions) {
+    std::error_code failed;
+    if (fs::exists(from / name, failed)) {
+      fs::copy_file(from / name, to / name, fs::copy_options::overwrite_existing, failed);
+      require(!failed, (from / name).string(), ": cannot be copied: ", failed.message());
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Gemma> load_gemma(const fs::path& folder, const LoadOptions& options) {
+  GemmaConfig config = read_gemma_config(folder / "config.json");
+  const FolderWeights weights(config, folder, options);
+  const auto make = [&](const std::string& name, const std::vector<std::int64_t>&) {
+    return weights.parameter(name);
+  };
+  auto model = std::make_shared<Gemma>(std::move(config), make, options.embed_scale);
+  weights.fill(*model);
+  return model;
+}
+
+void save_gemma(const fs::path& folder, const Gemma& model, const SaveOptions& options) {
+  AtomicDirectory directory(folder);
+  write_gemma_config(directory.path() / "config.json", saved_config(model));
+  write_weights(directory.path(), sources_of(model), options.shard_bytes);
+  if (!options.companions.empty()) {
+    copy_companions(options.companions, directory.path());
+  }
+  directory.commit();
+}
+
+}  // namespace darkformer

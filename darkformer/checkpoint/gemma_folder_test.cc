@@ -1,0 +1,126 @@
+// Saving and loading models: lossless, by name, trained parts as float32.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/checkpoint/gemma_folder.h"
+
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "darkformer/base/scratch_folder.h"
+#include "darkformer/checkpoint/gemma_names.h"
+#include "darkformer/checkpoint/tensor_bytes.h"
+#include "darkformer/model/small_gemma.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::map<std::string, at::Tensor> tensors_of(const Gemma& model) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& entry : model.named_parameters()) {
+    tensors[entry.key()] = entry.value();
+  }
+  for (const auto& entry : model.named_buffers()) {
+    tensors[entry.key()] = entry.value();
+  }
+  return tensors;
+}
+
+GemmaConfig converted_config(GemmaFamily family) {
+  GemmaConfig config = small_config(family);
+  config.attention[0] = small_dark_spec();
+  config.attention[2].kind = AttentionKind::kConstant;
+  config.seed = 11;
+  config.draw_index = 3;
+  return config;
+}
+
+TEST(GemmaFolder, ModelsHaveJustTheExpectedTensors) {
+  for (const GemmaFamily family : all_families()) {
+    const GemmaConfig config = converted_config(family);
+    auto tensors = tensors_of(*small_gemma(config));
+    for (const ExpectedTensor& expected : expected_tensors(config)) {
+      const auto found = tensors.find(expected.name);
+      ASSERT_NE(found, tensors.end()) << expected.name;
+      EXPECT_EQ(found->second.sizes().vec(), expected.shape) << expected.name;
+      tensors.erase(found);
+    }
+    EXPECT_TRUE(tensors.empty()) << tensors.begin()->first;
+  }
+}
+
+TEST(GemmaFolder, SavingAndLoadingKeepsEveryBit) {
+  for (const GemmaFamily family : all_families()) {
+    for (const std::uint64_t shard_bytes : {0, 20'000}) {
+      const ScratchFolder scratch;
+      GemmaConfig config = converted_config(family);
+      config.dtype = "float32";
+      const auto model = small_gemma(config);
+      save_gemma(scratch.path() / "model", *model, {.shard_bytes = shard_bytes});
+      const auto loaded = load_gemma(scratch.path() / "model");
+      EXPECT_EQ(loaded->config(), config);
+      const auto want = tensors_of(*model), got = tensors_of(*loaded);
+      ASSERT_EQ(got.size(), want.size());
+      for (const auto& [name, tensor] : want) {
+        EXPECT_TRUE(got.at(name).equal(tensor)) << name;
+        EXPECT_FALSE(got.at(name).requires_grad()) << name;
+      }
+      EXPECT_EQ(fingerprint(*loaded), fingerprint(*model));
+    }
+  }
+}
+
+TEST(GemmaFolder, OnlyTrainedPartsAreCopiedAndAskForGradients) {
+  const ScratchFolder scratch;
+  GemmaConfig config = converted_config(GemmaFamily::kGemma2);
+  const auto narrow = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
+    return initial_weights(1)(name, shape).detach().to(at::kBFloat16);
+  };
+  save_gemma(scratch.path(), Gemma(config, narrow));
+  const auto trains = [](const std::string& name) {
+    return name.find("q_proj") != std::string::npos ||
+           name.find("dark.factor") != std::string::npos;
+  };
+  const auto model = load_gemma(scratch.path(), {.trains = trains});
+  EXPECT_EQ(model->config().dtype, "bfloat16");
+  for (const auto& entry : model->named_parameters()) {
+    const bool is_dark = entry.key().find(".dark.") != std::string::npos;
+    EXPECT_EQ(entry.value().requires_grad(), trains(entry.key())) << entry.key();
+    EXPECT_EQ(entry.value().scalar_type(),
+              trains(entry.key()) || is_dark ? at::kFloat : at::kBFloat16)
+        << entry.key();
+  }
+  // Gradients reach the trained parts through frozen 16-bit weights.
+  const at::Tensor ids = at::arange(8).view({1, 8});
+  model->loss(model->forward(ids), ids).mean().backward();
+  for (const auto& entry : model->named_parameters()) {
+    EXPECT_EQ(entry.value().grad().defined(), trains(entry.key())) << entry.key();
+  }
+}
+
+TEST(GemmaFolder, CompanionsAreCopied) {
+  const ScratchFolder scratch;
+  fs::create_directory(scratch.path() / "from");
+  std::ofstream(scratch.path() / "from" / "tokenizer.json") << "{}";
+  std::ofstream(scratch.path() / "from" / "notes.txt") << "mine";
+  save_gemma(scratch.path() / "to", *small_gemma(small_config(GemmaFamily::kGemma1)),
+             {.companions = scratch.path() / "from"});
+  EXPECT_TRUE(fs::exists(scratch.path() / "to" / "tokenizer.json"));
+  EXPECT_FALSE(fs::exists(scratch.path() / "to" / "notes.txt"));
+}
+
+TEST(GemmaFolder, MappedWeightsOutliveTheFolder) {
+  const ScratchFolder scratch;
+  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  save_gemma(scratch.path() / "model", *model);
+  const auto loaded = load_gemma(scratch.path() / "model");
+  fs::remove_all(scratch.path() / "model");
+  const at::Tensor ids = at::arange(8).view({1, 8});
+  EXPECT_TRUE(loaded->forward(ids).equal(model->forward(ids)));
+}
+
+}  // namespace
+}  // namespace darkformer

@@ -1,0 +1,154 @@
+// The three families against the numbers of an independent implementation.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "darkformer/base/scratch_folder.h"
+#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/golden_gemma.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+at::Tensor logits_of(Gemma& model, const at::Tensor& ids) {
+  const at::NoGradGuard no_gradients;
+  return model.logits(model.forward(ids));
+}
+
+at::Tensor last_three(const at::Tensor& logits) {
+  return logits.narrow(1, logits.size(1) - 3, 3);
+}
+
+class GemmaGolden : public ::testing::TestWithParam<const char*> {
+ protected:
+  GoldenGemma golden_{GetParam()};
+};
+
+TEST_P(GemmaGolden, Logits) {
+  const auto model = load_gemma(golden_.folder);
+  EXPECT_EQ(model->embedding()->value().scalar_type(), at::kBFloat16) << "weights stay as stored";
+  const at::Tensor ids = golden_.tensor("input_ids"), want = golden_.tensor("logits");
+  EXPECT_LT(largest_difference(logits_of(*model, ids), want), kGoldenLogits);
+  GemmaState state;
+  const at::Tensor read = model->logits(model->extend(ids, state));
+  EXPECT_LT(largest_difference(read, want), kGoldenLogits);
+}
+
+TEST_P(GemmaGolden, LogitsWithARoundedEmbeddingScale) {
+  const auto model = load_gemma(golden_.folder, {.embed_scale = EmbedScale::kBfloat16});
+  const at::Tensor got = last_three(logits_of(*model, golden_.tensor("input_ids")));
+  EXPECT_LT(largest_difference(got, golden_.tensor("logits_bf16scale")), kGoldenLogits);
+}
+
+TEST_P(GemmaGolden, GreedyContinuationOnAState) {
+  const auto model = load_gemma(golden_.folder);
+  const auto prompt = golden_.facts["greedy_prompt"].get<std::vector<std::int64_t>>();
+  const auto want = golden_.facts["greedy_ids"].get<std::vector<std::int64_t>>();
+  GemmaState state;
+  model->extend(at::tensor(prompt).unsqueeze(0), state);
+  std::vector<std::int64_t> got;
+  while (got.size() < want.size()) {
+    got.push_back(model->logits(state.hidden).argmax(-1).item<std::int64_t>());
+    model->extend(at::tensor(got.back()).view({1, 1}), state);
+  }
+  EXPECT_EQ(got, want);
+}
+
+TEST_P(GemmaGolden, LossAndEveryGradient) {
+  const auto model =
+      load_gemma(golden_.folder, {.trains = [](const std::string&) { return true; }});
+  const at::Tensor ids = golden_.tensor("input_ids");
+  const std::int64_t T = ids.size(1);
+  const at::Tensor hidden = model->forward(ids.narrow(1, 0, T - 1));
+  const at::Tensor loss = model->loss(hidden, ids.narrow(1, 1, T - 1)).mean();
+  const auto want = golden_.facts["loss"].get<double>();
+  EXPECT_NEAR(loss.item<double>(), want, kGoldenLoss * want);
+  loss.backward();
+  for (const auto& entry : model->named_parameters()) {
+    const at::Tensor gradient = entry.value().grad().flatten();
+    const at::Tensor sample = golden_.tensor("gradient." + entry.key());
+    const std::int64_t stride = std::max<std::int64_t>(1, gradient.numel() / 128);
+    const auto largest = golden_.tensor("gradient_max." + entry.key()).item<double>();
+    EXPECT_LT(largest_difference(gradient.slice(0, 0, gradient.numel(), stride), sample),
+              kGoldenGradients * largest)
+        << entry.key();
+  }
+}
+
+TEST_P(GemmaGolden, SavedAsFloat32AndInShardsItIsTheSame) {
+  const at::Tensor ids = golden_.tensor("input_ids");
+  const at::Tensor want = logits_of(*load_gemma(golden_.folder), ids);
+  const ScratchFolder scratch;
+  const auto wide = load_gemma(golden_.folder, {.trains = [](const std::string&) { return true; }});
+  save_gemma(scratch.path() / "f32", *wide);
+  save_gemma(scratch.path() / "sharded", *load_gemma(golden_.folder), {.shard_bytes = 100'000});
+  EXPECT_TRUE(fs::exists(scratch.path() / "sharded" / "model.safetensors.index.json"));
+  for (const char* name : {"f32", "sharded"}) {
+    const auto model = load_gemma(scratch.path() / name);
+    EXPECT_LT(largest_difference(logits_of(*model, ids), want), kGoldenLogits) << name;
+  }
+  EXPECT_EQ(load_gemma(scratch.path() / "f32")->config().dtype, "float32");
+}
+
+INSTANTIATE_TEST_SUITE_P(Families,
+                         GemmaGolden,
+                         ::testing::Values("gemma1", "gemma2", "gemma3"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// The golden Gemma 3 with its global layers stretched by 8, as a plain folder.
+void write_stretched(const GoldenGemma& golden, const fs::path& folder) {
+  fs::create_directory(folder);
+  fs::copy_file(golden.folder / "model.safetensors", folder / "model.safetensors");
+  Json config = read_json(golden.folder / "config.json");
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
+  std::ofstream(folder / "config.json") << config;
+}
+
+TEST(GemmaGoldenVariants, LinearRopeScaling) {
+  const GoldenGemma golden("gemma3");
+  const ScratchFolder scratch;
+  write_stretched(golden, scratch.path() / "model");
+  const auto model = load_gemma(scratch.path() / "model");
+  const at::Tensor got = last_three(logits_of(*model, golden.tensor("input_ids")));
+  EXPECT_LT(largest_difference(got, golden.tensor("logits_ropescale8")), kGoldenLogits);
+}
+
+TEST(GemmaGoldenVariants, MultimodalNamesAndNestedConfig) {
+  const GoldenGemma golden("gemma3");
+  const ScratchFolder scratch;
+  write_stretched(golden, scratch.path() / "plain");
+  const fs::path folder = scratch.path() / "multimodal";
+  fs::create_directory(folder);
+  const SafetensorsFile plain(scratch.path() / "plain" / "model.safetensors");
+  std::vector<TensorSource> renamed;
+  for (const TensorView& tensor : plain.tensors()) {
+    renamed.push_back(copy_of(tensor));
+    renamed.back().name = "language_model." + tensor.name;
+  }
+  write_safetensors(folder / "model.safetensors", renamed);
+  const Json text = read_json(scratch.path() / "plain" / "config.json");
+  std::ofstream(folder / "config.json")
+      << Json{{"model_type", "gemma3"},
+              {"architectures", {"Gemma3ForConditionalGeneration"}},
+              {"text_config", text}};
+  const auto model = load_gemma(folder);
+  const at::Tensor ids = golden.tensor("input_ids");
+  EXPECT_LT(
+      largest_difference(last_three(logits_of(*model, ids)), golden.tensor("logits_ropescale8")),
+      kGoldenLogits);
+  // Saved, it is the language model alone.
+  save_gemma(scratch.path() / "saved", *model);
+  const Json saved = read_json(scratch.path() / "saved" / "config.json");
+  EXPECT_EQ(saved["model_type"], "gemma3_text");
+  EXPECT_EQ(saved["architectures"], Json::array({"Gemma3ForCausalLM"}));
+  EXPECT_TRUE(logits_of(*load_gemma(scratch.path() / "saved"), ids).equal(logits_of(*model, ids)));
+}
+
+}  // namespace
+}  // namespace darkformer

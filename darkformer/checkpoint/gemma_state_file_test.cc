@@ -1,0 +1,101 @@
+// States on disk: the same bits afterwards; foreign and damaged files are refused.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/checkpoint/gemma_state_file.h"
+
+#include <ATen/ops/randint.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "darkformer/base/error.h"
+#include "darkformer/base/scratch_folder.h"
+#include "darkformer/model/small_gemma.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::shared_ptr<Gemma> mixed_gemma(GemmaFamily family, std::uint64_t seed = 7) {
+  GemmaConfig config = small_config(family);
+  config.attention[1] = small_dark_spec();
+  return small_gemma(config, seed);
+}
+
+at::Tensor random_ids(std::int64_t T) {
+  return at::randint(0, 61, {1, T}, at::kLong);
+}
+
+std::string error_of(const fs::path& file, const Gemma& model) {
+  try {
+    load_state(file, model);
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(GemmaStateFile, GoesOnWithTheSameBits) {
+  const ScratchFolder scratch;
+  for (const GemmaFamily family : all_families()) {
+    const auto model = mixed_gemma(family);
+    GemmaState state;
+    read_tokens(*model, random_ids(13), state);
+    save_state(scratch.path() / "state", state, *model);
+    GemmaState loaded = load_state(scratch.path() / "state", *model);
+    EXPECT_EQ(loaded.position, 13);
+    EXPECT_TRUE(loaded.hidden.equal(state.hidden));
+    EXPECT_EQ(loaded.bytes(), state.bytes());
+    for (int step = 0; step < 7; ++step) {
+      const at::Tensor ids = random_ids(1 + step % 2);
+      EXPECT_TRUE(model->extend(ids, loaded).equal(model->extend(ids, state)));
+    }
+  }
+}
+
+TEST(GemmaStateFile, RefusesAForeignState) {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.path() / "state";
+  const auto model = mixed_gemma(GemmaFamily::kGemma2);
+  GemmaState state;
+  read_tokens(*model, random_ids(5), state);
+  save_state(file, state, *model);
+  EXPECT_NE(error_of(file, *mixed_gemma(GemmaFamily::kGemma2, 8)).find("another model"),
+            std::string::npos);
+  EXPECT_NE(error_of(file, *mixed_gemma(GemmaFamily::kGemma3)).find("another model"),
+            std::string::npos);
+  std::ofstream(file) << "nonsense";
+  EXPECT_NE(error_of(file, *model), "");
+  EXPECT_NE(error_of(scratch.path() / "nowhere", *model), "");
+}
+
+// Any single changed byte is noticed: in the header, in the sums, anywhere.
+TEST(GemmaStateFile, RefusesADamagedState) {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.path() / "state";
+  const auto model = mixed_gemma(GemmaFamily::kGemma1);
+  GemmaState state;
+  read_tokens(*model, random_ids(5), state);
+  save_state(file, state, *model);
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  for (std::size_t at = 0; at < bytes.size(); at += 1 + bytes.size() / 61) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    std::ofstream(file, std::ios::binary) << damaged;
+    EXPECT_NE(error_of(file, *model).find(file.string()), std::string::npos) << "byte " << at;
+  }
+  std::ofstream(file, std::ios::binary) << bytes.substr(0, bytes.size() / 2);
+  EXPECT_NE(error_of(file, *model), "");
+}
+
+TEST(GemmaStateFile, RefusesToSaveNothing) {
+  const ScratchFolder scratch;
+  const auto model = mixed_gemma(GemmaFamily::kGemma1);
+  EXPECT_THROW(save_state(scratch.path() / "state", GemmaState{}, *model), Error);
+  EXPECT_FALSE(fs::exists(scratch.path() / "state"));
+}
+
+}  // namespace
+}  // namespace darkformer

@@ -1,0 +1,102 @@
+// Sampling by weights.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/evaluation/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "darkformer/base/error.h"
+
+namespace darkformer {
+namespace {
+
+// Keeps these numbers apart from those of draws, whose streams are layers.
+constexpr std::uint32_t kSamplerStream = 0x73616d70;
+
+std::int64_t largest(std::span<const float> logits) {
+  std::int64_t best = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    require(!std::isnan(logits[i]), "sampling: the logit of token ", i, " is not a number");
+    if (logits[i] > logits[static_cast<std::size_t>(best)]) {
+      best = static_cast<std::int64_t>(i);
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Sampler::Sampler(const SamplerOptions& options)
+    : options_(options), random_(options.seed, kSamplerStream) {
+  require(options.temperature >= 0 && std::isfinite(options.temperature),
+          "sampling: the temperature is ", options.temperature, "; wanted 0 or more");
+  require(options.top_k >= 0, "sampling: top-k is ", options.top_k, "; wanted 0 (all) or more");
+  require(options.top_p > 0 && options.top_p <= 1, "sampling: top-p is ", options.top_p,
+          "; wanted more than 0, at most 1");
+}
+
+std::vector<Sampler::Candidate> Sampler::keep_top_k(std::span<const float> logits) const {
+  const double top = logits[static_cast<std::size_t>(largest(logits))];
+  std::vector<Candidate> candidates(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    candidates[i] = {static_cast<std::int64_t>(i),
+                     std::exp((double{logits[i]} - top) / options_.temperature)};
+  }
+  const auto k = static_cast<std::size_t>(options_.top_k);
+  if (k > 0 && k < candidates.size()) {
+    const auto end = candidates.begin() + options_.top_k;
+    std::nth_element(candidates.begin(), end - 1, candidates.end(),
+                     [&](const Candidate& a, const Candidate& b) {
+                       const float x = logits[static_cast<std::size_t>(a.id)];
+                       const float y = logits[static_cast<std::size_t>(b.id)];
+                       return x > y || (x == y && a.id < b.id);
+                     });
+    candidates.erase(end, candidates.end());
+    std::sort(candidates.begin(), candidates.end(),
+              [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  }
+  return candidates;
+}
+
+// A heap, because the share is usually reached after a few of many.
+void Sampler::keep_top_p(std::vector<Candidate>& candidates) const {
+  double total = 0;
+  for (const Candidate& candidate : candidates) {
+    total += candidate.weight;
+  }
+  const auto less = [](const Candidate& a, const Candidate& b) {
+    return a.weight < b.weight || (a.weight == b.weight && a.id > b.id);
+  };
+  std::make_heap(candidates.begin(), candidates.end(), less);
+  auto end = candidates.end();
+  for (double sum = 0; end != candidates.begin() && sum < options_.top_p * total; --end) {
+    sum += candidates.front().weight;
+    std::pop_heap(candidates.begin(), end, less);
+  }
+  candidates.erase(candidates.begin(), end);
+}
+
+std::int64_t Sampler::pick(std::span<const float> logits) {
+  require(!logits.empty(), "sampling: no logits");
+  if (options_.temperature == 0) {
+    return largest(logits);
+  }
+  std::vector<Candidate> candidates = keep_top_k(logits);
+  if (options_.top_p < 1) {
+    keep_top_p(candidates);
+  }
+  double total = 0;
+  for (const Candidate& candidate : candidates) {
+    total += candidate.weight;
+  }
+  double left = random_.uniform(picks_++) * total;
+  for (const Candidate& candidate : candidates) {
+    left -= candidate.weight;
+    if (left < 0) {
+      return candidate.id;
+    }
+  }
+  return candidates.back().id;  // rounding
+}
+
+}  // namespace darkformer

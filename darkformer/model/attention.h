@@ -1,0 +1,45 @@
+// A layer's attention: projections to heads, norms and rotation around an interchangeable mixer.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/mixer.h"
+#include "darkformer/model/parameters.h"
+#include "darkformer/model/rotary_positions.h"
+
+namespace darkformer {
+
+class Attention : public torch::nn::Module {
+ public:
+  // `rotary` is shared by all layers of one rotation.
+  Attention(const GemmaConfig& config,
+            std::int64_t layer,
+            const ParameterPlace& place,
+            std::shared_ptr<RotaryPositions> rotary);
+
+  // x (B,T,E) -> (B,T,E); token t is at position t. Differentiable.
+  at::Tensor forward(const at::Tensor& x);
+  // The same for T more tokens of a sequence, the first at position `start`; updates the state.
+  at::Tensor extend(const at::Tensor& x, std::int64_t start, MixerState& state);
+
+  const std::shared_ptr<Mixer>& mixer() const { return mixer_; }
+
+ private:
+  struct Heads {
+    at::Tensor q;  // (B,H,T,D)
+    at::Tensor k;  // (B,G,T,D)
+    at::Tensor v;  // (B,G,T,D)
+  };
+  Heads project(const at::Tensor& x, std::int64_t start);
+  at::Tensor join(const at::Tensor& mixed) const;
+
+  std::int64_t heads_, kv_heads_, head_dim_;
+  std::shared_ptr<RotaryPositions> rotary_;
+  std::shared_ptr<Projection> query_, key_, value_, output_;
+  std::shared_ptr<Norm> query_norm_, key_norm_;  // null before Gemma 3
+  std::shared_ptr<Mixer> mixer_;
+};
+
+}  // namespace darkformer

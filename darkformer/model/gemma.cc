@@ -1,0 +1,100 @@
+// The stack of layers.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/model/gemma.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "darkformer/base/error.h"
+#include "darkformer/ops/tensor_checks.h"
+
+namespace darkformer {
+namespace {
+
+void check_token_matrix(const at::Tensor& ids) {
+  ops::check_ids("gemma", "ids", ids);
+  require(ids.dim() == 2 && ids.numel() > 0, "gemma: ids are ", ops::describe(ids),
+          "; wanted (B,T) with at least one token");
+}
+
+}  // namespace
+
+Gemma::Gemma(GemmaConfig config, const ParameterMaker& make, EmbedScale embed_scale)
+    : config_(std::move(config)) {
+  const std::int64_t E = config_.hidden_size;
+  const ParameterPlace place(make, "model.");
+  // Modules whose only use is their place in the names.
+  const auto model = std::make_shared<torch::nn::Module>("model");
+  const auto layers = std::make_shared<torch::nn::Module>("layers");
+  embedding_ = model->register_module(
+      "embed_tokens",
+      std::make_shared<Embedding>(place.child("embed_tokens"), config_.vocab_size, E, embed_scale));
+  const auto full = std::make_shared<RotaryPositions>(config_.rope_full, config_.head_dim);
+  const auto sliding = std::make_shared<RotaryPositions>(config_.rope_sliding, config_.head_dim);
+  for (std::int64_t i = 0; i < config_.layers; ++i) {
+    const std::string name = std::to_string(i);
+    blocks_.push_back(layers->register_module(
+        name, std::make_shared<Block>(config_, i, place.child("layers").child(name),
+                                      config_.is_sliding(i) ? sliding : full)));
+  }
+  model->register_module("layers", layers);
+  norm_ = model->register_module(
+      "norm", std::make_shared<Norm>(place.child("norm"), E, config_.rms_norm_eps));
+  register_module("model", model);
+}
+
+at::Tensor Gemma::forward(const at::Tensor& ids) {
+  check_token_matrix(ids);
+  at::Tensor x = embedding_->forward(ids);  // (B,T,E)
+  for (const auto& block : blocks_) {
+    x = block->forward(x);
+  }
+  return norm_->forward(x);
+}
+
+at::Tensor Gemma::extend(const at::Tensor& ids, GemmaState& state) {
+  check_token_matrix(ids);
+  const at::NoGradGuard no_gradients;
+  state.layers.resize(blocks_.size());
+  at::Tensor x = embedding_->forward(ids);  // (B,T,E)
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    x = blocks_[i]->extend(x, state.position, state.layers[i]);
+  }
+  x = norm_->forward(x);
+  state.position += ids.size(1);
+  state.hidden = x.narrow(1, ids.size(1) - 1, 1).clone();
+  return x;
+}
+
+at::Tensor Gemma::logits(const at::Tensor& hidden) const {
+  return embedding_->logits(hidden, config_.final_softcap);
+}
+
+ops::CrossEntropy Gemma::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
+  return embedding_->loss(hidden, targets, config_.final_softcap);
+}
+
+std::int64_t Gemma::state_bytes(std::int64_t tokens) const {
+  std::int64_t sum = 0;
+  for (const auto& block : blocks_) {
+    sum += block->attention()->mixer()->state_bytes(tokens);
+  }
+  return sum;
+}
+
+void read_tokens(Gemma& model,
+                 const at::Tensor& ids,
+                 GemmaState& state,
+                 const std::function<void(const at::Tensor& hidden)>& each) {
+  check_token_matrix(ids);
+  for (std::int64_t begin = 0; begin < ids.size(1); begin += kReadBlock) {
+    const std::int64_t count = std::min(kReadBlock, ids.size(1) - begin);
+    const at::Tensor hidden = model.extend(ids.narrow(1, begin, count), state);
+    if (each) {
+      each(hidden);
+    }
+  }
+}
+
+}  // namespace darkformer

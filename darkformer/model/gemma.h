@@ -1,0 +1,62 @@
+// Gemma 1, 2 and 3 (text) with exact or linear-time attention, for training and for decoding.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "darkformer/model/block.h"
+#include "darkformer/model/embedding.h"
+#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/gemma_state.h"
+
+namespace darkformer {
+
+// named_parameters() and named_buffers() carry the names of model folders: Hugging Face's, and
+// model.layers.N.self_attn.dark.* for converted attention.
+class Gemma : public torch::nn::Module {
+ public:
+  // Weights come from `make`, those of converted attention from the config's seed.
+  Gemma(GemmaConfig config,
+        const ParameterMaker& make,
+        EmbedScale embed_scale = EmbedScale::kFloat32);
+
+  // ids (B,T), int64 or int32 -> hidden (B,T,E) after the final norm. Differentiable.
+  at::Tensor forward(const at::Tensor& ids);
+  // The same for T more tokens of the sequences of `state`, all B of them at the same position. Not
+  // differentiable. Memory grows with T: see read_tokens.
+  at::Tensor extend(const at::Tensor& ids, GemmaState& state);
+  // hidden (...,E), any rows of it -> logits (...,V) with the final soft-cap. Differentiable.
+  at::Tensor logits(const at::Tensor& hidden) const;
+  // targets (...) for hidden (...,E); a negative target is left out. Differentiable.
+  ops::CrossEntropy loss(const at::Tensor& hidden, const at::Tensor& targets) const;
+
+  const GemmaConfig& config() const { return config_; }
+  std::int64_t layers() const { return static_cast<std::int64_t>(blocks_.size()); }
+  const std::shared_ptr<Block>& block(std::int64_t layer) const { return blocks_[layer]; }
+  const std::shared_ptr<Embedding>& embedding() const { return embedding_; }
+  // Of the state of one sequence after so many tokens.
+  std::int64_t state_bytes(std::int64_t tokens) const;
+
+ private:
+  GemmaConfig config_;
+  std::shared_ptr<Embedding> embedding_;
+  std::vector<std::shared_ptr<Block>> blocks_;
+  std::shared_ptr<Norm> norm_;
+};
+
+// Reads ids (B,T) into the state, a block of tokens at a time, so that memory stays bounded however
+// long they are; fills state.hidden. `each` gets the hidden states (B,block,E) of every block in
+// turn (they need not be kept); what it throws ends the reading.
+inline constexpr std::int64_t kReadBlock = 256;
+void read_tokens(Gemma& model,
+                 const at::Tensor& ids,
+                 GemmaState& state,
+                 const std::function<void(const at::Tensor& hidden)>& each = {});
+
+// A number that (almost surely) changes when the config, the weights or the draws do: all bytes of
+// converted attention, a sample of every large weight. For states and caches, against accidents.
+std::uint64_t fingerprint(const Gemma& model);
+
+}  // namespace darkformer

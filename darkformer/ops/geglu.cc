@@ -1,0 +1,66 @@
+// GeGLU: checks, then the kernel with its backward, or the plain formula.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/ops/geglu.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "darkformer/base/error.h"
+#include "darkformer/kernels/geglu.h"
+#include "darkformer/ops/tensor_checks.h"
+
+namespace darkformer::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::tensor_list;
+
+std::size_t count(const at::Tensor& x) {
+  return static_cast<std::size_t>(x.numel());
+}
+
+struct Geglu : torch::autograd::Function<Geglu> {
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& strided_gate,
+                            const at::Tensor& strided_up) {
+    const at::Tensor gate = strided_gate.contiguous(), up = strided_up.contiguous();
+    const at::Tensor y = at::empty_like(gate);
+    kernels::geglu(count(y), gate.data_ptr<float>(), up.data_ptr<float>(), y.data_ptr<float>());
+    context->save_for_backward({gate, up});
+    return y;
+  }
+
+  static tensor_list backward(AutogradContext* context, const tensor_list& grads) {
+    check_first_order("geglu");
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &gate = saved[0], &up = saved[1];
+    const at::Tensor dy = grads[0].contiguous();
+    const at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
+    kernels::geglu_backward(count(dy), gate.data_ptr<float>(), up.data_ptr<float>(),
+                            dy.data_ptr<float>(), dgate.data_ptr<float>(), dup.data_ptr<float>());
+    return {dgate, dup};
+  }
+};
+
+at::Tensor composed(const at::Tensor& gate, const at::Tensor& up) {
+  const double root = std::sqrt(2.0 / std::numbers::pi);
+  const at::Tensor inner = root * (gate + 0.044715 * gate * gate * gate);
+  return 0.5 * gate * (1 + inner.tanh()) * up;
+}
+
+}  // namespace
+
+at::Tensor geglu(const at::Tensor& gate, const at::Tensor& up) {
+  check_activation("geglu", "gate", gate);
+  check_activation("geglu", "up", up);
+  require(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type() &&
+              gate.device() == up.device(),
+          "geglu: gate is ", describe(gate), " but up is ", describe(up), "; they must be alike");
+  return takes_kernels(gate) ? Geglu::apply(gate, up) : composed(gate, up);
+}
+
+}  // namespace darkformer::ops
