@@ -66,10 +66,10 @@ class ConfigReader {
   // model_type "gemma3" nests the language model; its own keys are a Gemma3TextConfig's.
   void read_family() {
     const auto type = get_value<std::string>(document_, "model_type", source_);
-    static const OrderedJson kNothing = OrderedJson::object();
+    static const OrderedJson nothing = OrderedJson::object();
     text_ = &document_;
     if (type == "gemma3") {
-      text_ = has_object(document_, "text_config") ? &document_["text_config"] : &kNothing;
+      text_ = has_object(document_, "text_config") ? &document_["text_config"] : &nothing;
       const auto inner = find_value<std::string>(*text_, "model_type", source_);
       require(inner.value_or("gemma3_text") == "gemma3_text", source_,
               ": \"text_config.model_type\" is ", printable(inner.value_or("")),
