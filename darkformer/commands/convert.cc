@@ -1,10 +1,10 @@
 // darkformer convert: a model folder with another attention in chosen layers.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <iomanip>
 #include <ostream>
 
 #include "darkformer/base/error.h"
+#include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/layer_list.h"
@@ -186,10 +186,8 @@ void print(const Summary& s,
   if (s.window_dropped) {
     out << "note: converted layers that had a sliding window now see the whole sequence\n";
   }
-  const auto mebibytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  out << std::fixed << std::setprecision(2) << "state per sequence at " << s.context
-      << " tokens: " << mebibytes(s.bytes_after) << " MiB, against " << mebibytes(s.bytes_before)
-      << " MiB of keys and values in the exact model\n";
+  out << "state per sequence at " << s.context << " tokens: " << bytes_text(s.bytes_after)
+      << ", against " << bytes_text(s.bytes_before) << " of keys and values in the exact model\n";
   if (s.break_even > 0) {
     out << "the state is the smaller one from " << s.break_even << " tokens on\n";
   }
