@@ -75,6 +75,14 @@ ops::CrossEntropy Gemma::loss(const at::Tensor& hidden, const at::Tensor& target
   return embedding_->loss(hidden, targets, config_.final_softcap);
 }
 
+void Gemma::redraw(std::int64_t draw_index) {
+  const at::NoGradGuard no_gradients;
+  config_.draw_index = draw_index;
+  for (const std::shared_ptr<Block>& block : blocks_) {
+    block->attention()->mixer()->redraw(config_.seed, draw_index);
+  }
+}
+
 std::int64_t Gemma::state_bytes(std::int64_t tokens) const {
   std::int64_t sum = 0;
   for (const auto& block : blocks_) {
