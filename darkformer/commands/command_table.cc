@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/command.h"
 
-#define DARK_COMMANDS(entry) entry(bench) entry(completion) entry(docs)
+#define DARK_COMMANDS(entry) \
+  entry(pretrain) entry(finetune) entry(eval) entry(bench) entry(completion) entry(docs)
 
 namespace darkformer {
 
