@@ -120,13 +120,17 @@ std::shared_ptr<Gemma> load_gemma(const fs::path& folder, const LoadOptions& opt
   return model;
 }
 
+void write_gemma_files(const fs::path& folder, const Gemma& model, const SaveOptions& options) {
+  write_gemma_config(folder / "config.json", saved_config(model));
+  write_weights(folder, sources_of(model), options.shard_bytes);
+  if (!options.companions.empty()) {
+    copy_companions(options.companions, folder);
+  }
+}
+
 void save_gemma(const fs::path& folder, const Gemma& model, const SaveOptions& options) {
   AtomicDirectory directory(folder);
-  write_gemma_config(directory.path() / "config.json", saved_config(model));
-  write_weights(directory.path(), sources_of(model), options.shard_bytes);
-  if (!options.companions.empty()) {
-    copy_companions(options.companions, directory.path());
-  }
+  write_gemma_files(directory.path(), model, options);
   directory.commit();
 }
 

@@ -38,4 +38,9 @@ void save_gemma(const std::filesystem::path& folder,
                 const Gemma& model,
                 const SaveOptions& options = {});
 
+// The same files into a folder that exists; for those who write more into it before it appears.
+void write_gemma_files(const std::filesystem::path& folder,
+                       const Gemma& model,
+                       const SaveOptions& options = {});
+
 }  // namespace darkformer

@@ -10,6 +10,9 @@
   entry(logits)              \
   entry(generate)            \
   entry(convert)             \
+  entry(pretrain)            \
+  entry(finetune)            \
+  entry(eval)                \
   entry(bench)               \
   entry(completion)          \
   entry(docs)

@@ -75,6 +75,14 @@ ops::CrossEntropy Gemma::loss(const at::Tensor& hidden, const at::Tensor& target
   return embedding_->loss(hidden, targets, config_.final_softcap);
 }
 
+void Gemma::redraw(std::int64_t draw_index) {
+  const at::NoGradGuard no_gradients;
+  config_.draw_index = draw_index;
+  for (const std::shared_ptr<Block>& block : blocks_) {
+    block->attention()->mixer()->redraw(config_.seed, draw_index);
+  }
+}
+
 void Gemma::set_attention(std::int64_t layer, const AttentionSpec& spec) {
   config_.attention.at(static_cast<std::size_t>(layer)) = spec;
   block(layer)->attention()->set_mixer(

@@ -32,6 +32,10 @@ class Gemma : public torch::nn::Module {
   // targets (...) for hidden (...,E); a negative target is left out. Differentiable.
   ops::CrossEntropy loss(const at::Tensor& hidden, const at::Tensor& targets) const;
 
+  // New draws in every layer that has some and does not learn them, from the config's seed and this
+  // index, which becomes the config's.
+  void redraw(std::int64_t draw_index);
+
   const GemmaConfig& config() const { return config_; }
   // Gives a layer another attention, with its parameters as they start from the config's seed.
   void set_attention(std::int64_t layer, const AttentionSpec& spec);

@@ -1,0 +1,57 @@
+// The cache of tokens and the way into it.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/data_files.h"
+
+#include <cstdlib>
+#include <optional>
+
+#include "darkformer/base/error.h"
+#include "darkformer/text/tokenize.h"
+
+namespace darkformer {
+
+namespace fs = std::filesystem;
+
+fs::path default_cache() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') {
+    return fs::path(cache) / "darkformer";
+  }
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home != '\0') {
+    return fs::path(home) / ".cache" / "darkformer";
+  }
+  return fs::temp_directory_path() / "darkformer-cache";
+}
+
+Shards open_data(const std::vector<fs::path>& files,
+                 const fs::path& cache,
+                 const Tokenizer& tokenizer,
+                 const Context& context) {
+  std::optional<Progress> progress;
+  std::string current;
+  std::uint64_t done = 0;
+  TokenizeOptions options;
+  options.progress = [&](const TokenizeProgress& state) {
+    if (!progress || state.file != current) {
+      current = state.file;
+      done = 0;
+      progress.emplace("tokenise " + fs::path(current).filename().string(),
+                       static_cast<std::int64_t>(state.bytes_total),
+                       Progress::Options{.unit = "bytes"});
+    }
+    progress->advance(static_cast<std::int64_t>(state.bytes_done - done));
+    done = state.bytes_done;
+  };
+  context.stop_if_interrupted("stopped before any text was read; the same command starts again");
+  return open_shards(files, cache.empty() ? default_cache() : cache, token_encoder(tokenizer),
+                     options);
+}
+
+void check_vocabulary(const Tokenizer& tokenizer, std::int64_t vocab_size, const fs::path& model) {
+  require(tokenizer.text_ids() <= vocab_size, model.string(), ": its tokenizer gives ids up to ",
+          tokenizer.text_ids() - 1, " but the model has ", vocab_size,
+          " embeddings; they do not belong together");
+}
+
+}  // namespace darkformer

@@ -1,0 +1,130 @@
+// darkformer eval: loss, perplexity and next-token accuracy of a model on a text.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iomanip>
+#include <ostream>
+
+#include "darkformer/base/error.h"
+#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/command.h"
+#include "darkformer/commands/data_files.h"
+#include "darkformer/evaluation/evaluator.h"
+#include "darkformer/text/evaluation_windows.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct EvalOptions {
+  fs::path model;
+  std::vector<fs::path> data;
+  std::optional<fs::path> against;
+  std::int64_t context = 1024;
+  std::int64_t max_tokens = 0;
+  std::optional<std::int64_t> batch;
+  std::string embed_scale = "f32";
+  std::optional<fs::path> cache;
+
+  void visit(auto&& field) {
+    field("model", model, "model folder", {.positional = true, .required = true});
+    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
+    field("context", context, "tokens of a window", {.minimum = 1});
+    field("against", against, "model folder to compare with: KL and top-1 agreement",
+          {.value_name = "BASE", .empty_means = "none"});
+    field("max-tokens", max_tokens, "stop after about so many tokens; 0: all", {.minimum = 0});
+    field("batch", batch, "windows read at once",
+          {.minimum = 1, .empty_means = "as many as make 4096 tokens"});
+    field("embed-scale", embed_scale, "rounding of the embedding scale",
+          {.choices = {"f32", "bf16"}});
+    field("cache", cache, "folder for tokenised texts",
+          {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
+  }
+};
+
+std::shared_ptr<Gemma> load(const fs::path& folder, const EvalOptions& options) {
+  return load_gemma(folder, {.embed_scale = options.embed_scale == "bf16" ? EmbedScale::kBfloat16
+                                                                          : EmbedScale::kFloat32});
+}
+
+EvaluationResult measure(const EvalOptions& options,
+                         const EvaluationWindows& windows,
+                         Evaluator& evaluator,
+                         Context& context) {
+  const std::int64_t rows = options.batch.value_or(evaluation_rows(options.context));
+  const std::int64_t tokens =
+      options.max_tokens == 0 ? windows.tokens() : std::min(options.max_tokens, windows.tokens());
+  Progress progress = context.progress("eval", tokens, "tokens");
+  for (std::int64_t first = 0; first < windows.size();) {
+    if (evaluator.result().all.tokens >= tokens) {
+      break;
+    }
+    context.stop_if_interrupted(concat("stopped after ", evaluator.result().all.tokens, " of ",
+                                       tokens, " tokens; nothing is kept of an evaluation"));
+    const TokenBatch batch = windows.read_batch(first, rows);
+    evaluator.add(batch);
+    first += batch.rows;
+    progress.advance(batch.rows * batch.context);
+    progress.note(concat("loss ", std::setprecision(4), evaluator.result().all.loss()));
+  }
+  return evaluator.result();
+}
+
+void print_row(const Measures& measures, bool compared, std::ostream& out) {
+  out << std::fixed << std::setprecision(4) << std::setw(10) << measures.loss() << std::setw(12)
+      << measures.perplexity() << std::setw(10) << measures.accuracy();
+  if (compared) {
+    out << std::setw(10) << measures.kl() << std::setw(11) << measures.agreement();
+  }
+  out << std::setw(12) << measures.tokens << '\n';
+}
+
+void print_table(const EvaluationResult& result, std::ostream& out) {
+  out << std::left << std::setw(16) << "position" << std::right << std::setw(10) << "loss"
+      << std::setw(12) << "perplexity" << std::setw(10) << "accuracy";
+  if (result.compared) {
+    out << std::setw(10) << "KL" << std::setw(11) << "agreement";
+  }
+  out << std::setw(12) << "tokens" << '\n';
+  for (std::size_t b = 0; b < result.by_position.size(); ++b) {
+    const auto bucket = static_cast<std::int64_t>(b);
+    const std::string name = concat(bucket_begin(bucket), " - ", bucket_begin(bucket + 1) - 1);
+    out << std::left << std::setw(16) << name << std::right;
+    print_row(result.by_position[b], result.compared, out);
+  }
+  out << std::left << std::setw(16) << "all" << std::right;
+  print_row(result.all, result.compared, out);
+}
+
+void eval(const EvalOptions& options, Context& context) {
+  const Tokenizer tokenizer = Tokenizer::load(options.model);
+  const std::shared_ptr<Gemma> model = load(options.model, options);
+  check_vocabulary(tokenizer, model->config().vocab_size, options.model);
+  const std::shared_ptr<Gemma> base = options.against ? load(*options.against, options) : nullptr;
+  const EvaluationWindows windows(
+      open_data(options.data, options.cache.value_or(fs::path()), tokenizer, context),
+      options.context);
+  Evaluator evaluator(model, base);
+  const EvaluationResult result = measure(options, windows, evaluator, context);
+  if (context.common.json) {
+    context.print_json(evaluation_json(result));
+  } else {
+    print_table(result, context.out);
+  }
+}
+
+}  // namespace
+
+Command eval_command() {
+  return make_command<EvalOptions>(
+      {.name = "eval",
+       .summary = "Measure loss, perplexity and next-token accuracy of a model on a text",
+       .example = "darkformer eval gemma-2b --data speeches.txt --context 1024 --json",
+       .details = "The text is one stream of tokens, cut into windows of --context tokens without "
+                  "overlap. Each window is read behind a BOS, which is not a target; the means are "
+                  "over all tokens of the text, also by position in the window. With --against "
+                  "also KL(BASE || MODEL) and how often both models put the same token first."},
+      eval);
+}
+
+}  // namespace darkformer

@@ -1,0 +1,83 @@
+// darkformer finetune: train a model folder further.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/base/error.h"
+#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/training_options.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FinetuneOptions : TrainingOptions {
+  fs::path model;
+  std::string scope = "all";
+  std::string embed_scale = "f32";
+  std::optional<fs::path> teacher;
+  double distill_logits = 1;
+  double loss_weight = 1;
+
+  void visit(auto&& field) {
+    field("model", model, "model folder to start from", {.positional = true, .required = true});
+    visit_files(field);
+    field("train", scope,
+          "what is trained: all, or the attention's q, k, v projections, covariance and gates",
+          {.choices = {"all", "attention"}});
+    visit_steps(field);
+    visit_watching(field);
+    field("embed-scale", embed_scale, "rounding of the embedding scale",
+          {.choices = {"f32", "bf16"}});
+    field("teacher", teacher, "model folder to learn from besides the text",
+          {.value_name = "MODEL", .empty_means = "none"});
+    field("distill-logits", distill_logits, "weight of KL(teacher || model), with --teacher",
+          {.minimum = 0});
+    field("loss-weight", loss_weight, "weight of the next-token loss, with --teacher",
+          {.minimum = 0});
+  }
+};
+
+LoadOptions load_options(const FinetuneOptions& options) {
+  const TrainScope scope = options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;
+  return {
+      .embed_scale = options.embed_scale == "bf16" ? EmbedScale::kBfloat16 : EmbedScale::kFloat32,
+      .trains = [scope](const std::string& name) { return is_trained(scope, name); }};
+}
+
+std::shared_ptr<Gemma> load_teacher(const FinetuneOptions& options) {
+  return options.teacher ? load_gemma(*options.teacher) : nullptr;
+}
+
+void finetune(const FinetuneOptions& options, Context& context) {
+  check_training_options(options);
+  PreparedRun run{Tokenizer::load(options.model), options.model, {}, load_teacher(options), {}};
+  run.distillation = {.loss_weight = options.loss_weight, .logits_weight = options.distill_logits};
+  run.load = [&](const Checkpoint* start) {
+    auto model =
+        load_gemma(start != nullptr ? start->folder : options.model, load_options(options));
+    require(!run.teacher || run.teacher->config().vocab_size == model->config().vocab_size,
+            options.teacher.value_or(fs::path()).string(),
+            ": its vocabulary is not that of the model; a teacher needs the same");
+    return model;
+  };
+  train(options, run, context);
+}
+
+}  // namespace
+
+Command finetune_command() {
+  return make_command<FinetuneOptions>(
+      {.name = "finetune",
+       .summary = "Train a model further on texts",
+       .example = "darkformer finetune gemma-2b-dark --data c4.json.gz --train attention --steps "
+                  "1000 --out run\n"
+                  "darkformer finetune --config run/run.toml --resume",
+       .details =
+           "Texts are tokenised once, packed into windows of --context tokens and shuffled; "
+           "some are held out and measured. AdamW in float32. A run that was stopped, by "
+           "Ctrl-C, a full disk or a power cut, goes on with --resume and ends with the same "
+           "bits as one that was not (same machine and --threads).",
+       .config = true},
+      finetune);
+}
+
+}  // namespace darkformer

@@ -1,0 +1,177 @@
+// darkformer pretrain: train a model from nothing.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/base/atomic_file.h"
+#include "darkformer/base/error.h"
+#include "darkformer/base/log.h"
+#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/training_options.h"
+#include "darkformer/model/initial_weights.h"
+#include "darkformer/text/document_reader.h"
+#include "darkformer/text/token_shard.h"
+#include "darkformer/text/tokenizer_training.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PretrainOptions : TrainingOptions {
+  std::string family = "gemma";
+  std::int64_t layers = 4;
+  std::int64_t hidden = 128;
+  std::optional<std::int64_t> intermediate;
+  std::int64_t heads = 4;
+  std::int64_t kv_heads = 1;
+  std::int64_t head_dim = 32;
+  std::int64_t sliding_window = 256;
+  std::optional<fs::path> tokenizer;
+  std::int64_t vocabulary = 4096;
+  double deviation = 0.02;
+  std::string attention = "exact";
+  std::int64_t features = 64;
+  std::optional<std::int64_t> rank;
+  std::int64_t window = 0;
+  std::int64_t sinks = 0;
+
+  void visit(auto&& field) {
+    visit_files(field);
+    field("family", family, "architecture", {.choices = {"gemma", "gemma2", "gemma3"}});
+    field("layers", layers, "layers", {.minimum = 1});
+    field("hidden", hidden, "width of the hidden states", {.minimum = 1});
+    field("intermediate", intermediate, "width of the feed-forward part",
+          {.minimum = 1, .empty_means = "four times --hidden"});
+    field("heads", heads, "query heads", {.minimum = 1});
+    field("kv-heads", kv_heads, "key and value heads", {.minimum = 1});
+    field("head-dim", head_dim, "size of a head", {.minimum = 2});
+    field("sliding-window", sliding_window, "of the local layers of gemma2 and gemma3",
+          {.minimum = 1});
+    field("tokenizer", tokenizer, "model folder or tokenizer.model to take the vocabulary from",
+          {.empty_means = "learned from the texts"});
+    field("vocabulary", vocabulary, "pieces of a learned vocabulary", {.minimum = 300});
+    field("init-deviation", deviation, "standard deviation of the first weights", {.minimum = 0});
+    field("attention", attention, "kind of attention of every layer: " + attention_kind_names());
+    field("features", features, "random features of each head", {.minimum = 1});
+    field("rank", rank, "rank of the covariance", {.minimum = 1, .empty_means = "the head size"});
+    field("window", window, "nearest keys that stay exact", {.minimum = 0});
+    field("sinks", sinks, "first keys that stay exact", {.minimum = 0});
+    visit_steps(field);
+    visit_watching(field);
+  }
+};
+
+// The tokenizer learned from the texts.
+TokenizerModel learn_tokenizer(const PretrainOptions& options, const Context& context) {
+  log_info("learns a vocabulary of ", options.vocabulary, " pieces");
+  TokenizerTrainer trainer;
+  for (const fs::path& file : options.data) {
+    require(!is_token_shard(file), file.string(),
+            ": is a token shard; a vocabulary is learned from text, or give --tokenizer");
+    const auto documents = open_documents(file);
+    DocumentPiece piece;
+    while (documents->next(piece)) {
+      trainer.add(piece.text);
+      context.stop_if_interrupted("stopped while the vocabulary was learned; nothing is kept");
+    }
+  }
+  return trainer.train({.pieces = static_cast<std::int32_t>(options.vocabulary)});
+}
+
+// The folder of the run's tokenizer.model; it is made once and then stays.
+fs::path prepare_tokenizer(const PretrainOptions& options, const Context& context) {
+  const fs::path folder = options.out / "tokenizer";
+  if (options.resume && fs::exists(folder / "tokenizer.model")) {
+    return folder;
+  }
+  if (options.tokenizer && fs::is_directory(*options.tokenizer)) {
+    return *options.tokenizer;
+  }
+  fs::create_directories(folder);
+  if (options.tokenizer) {
+    fs::copy_file(*options.tokenizer, folder / "tokenizer.model",
+                  fs::copy_options::overwrite_existing);
+  } else {
+    write_file_atomically(folder / "tokenizer.model",
+                          serialize_tokenizer_model(learn_tokenizer(options, context)));
+  }
+  return folder;
+}
+
+GemmaFamily family_of(const std::string& name) {
+  return name == "gemma"    ? GemmaFamily::kGemma1
+         : name == "gemma2" ? GemmaFamily::kGemma2
+                            : GemmaFamily::kGemma3;
+}
+
+AttentionSpec attention_of(const PretrainOptions& options) {
+  const auto kind = find_attention_kind(options.attention);
+  if (!kind) {
+    throw UsageError(concat("--attention: wanted one of ", attention_kind_names(), ", got '",
+                            options.attention, "'"));
+  }
+  AttentionSpec spec{.kind = *kind};
+  if (has_features(*kind)) {
+    spec.features = options.features;
+    spec.rank = options.rank.value_or(options.head_dim);
+    spec.window = options.window;
+    spec.sinks = options.sinks;
+  }
+  return spec;
+}
+
+GemmaConfig config_of(const PretrainOptions& options,
+                      const Tokenizer& tokenizer,
+                      std::uint64_t seed) {
+  const GemmaFamily family = family_of(options.family);
+  GemmaConfig config = default_gemma_config(family);
+  config.vocab_size = tokenizer.size();
+  config.hidden_size = options.hidden;
+  config.intermediate_size = options.intermediate.value_or(4 * options.hidden);
+  config.layers = options.layers;
+  config.heads = options.heads;
+  config.kv_heads = options.kv_heads;
+  config.head_dim = options.head_dim;
+  config.max_positions = std::max<std::int64_t>(options.context, 8192);
+  config.query_pre_attn_scalar = static_cast<double>(options.head_dim);
+  config.sliding_window = family == GemmaFamily::kGemma1 ? 0 : options.sliding_window;
+  config.layer_kinds = default_layer_kinds(
+      family, options.layers, family == GemmaFamily::kGemma3 ? kGemma3Pattern : kGemma2Pattern);
+  config.bos_id = tokenizer.bos();
+  config.pad_id = tokenizer.pad();
+  config.eos_ids = {tokenizer.eos()};
+  config.attention.assign(static_cast<std::size_t>(options.layers), attention_of(options));
+  config.seed = seed;
+  check_gemma_config(config, "pretrain");
+  return config;
+}
+
+void pretrain(const PretrainOptions& options, Context& context) {
+  check_training_options(options);
+  attention_of(options);
+  const auto seed = static_cast<std::uint64_t>(context.common.seed);
+  const fs::path folder = prepare_tokenizer(options, context);
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  const auto load = [&](const Checkpoint* start) {
+    return start != nullptr
+               ? load_gemma(start->folder, {.trains = [](const std::string&) { return true; }})
+               : std::make_shared<Gemma>(config_of(options, tokenizer, seed),
+                                         initial_weights(seed, options.deviation));
+  };
+  train(options, {tokenizer, folder, load, nullptr, {}}, context);
+}
+
+}  // namespace
+
+Command pretrain_command() {
+  return make_command<PretrainOptions>(
+      {.name = "pretrain",
+       .summary = "Train a small model from nothing",
+       .example = "darkformer pretrain --data speeches.txt --layers 4 --hidden 128 --steps 2000 "
+                  "--lr 1e-3 --out run\n"
+                  "darkformer pretrain --config run/run.toml --resume",
+       .details = "A Gemma of any family and of any kind of attention, with its own vocabulary "
+                  "learned from the texts, or that of another model. Otherwise as finetune.",
+       .config = true},
+      pretrain);
+}
+
+}  // namespace darkformer

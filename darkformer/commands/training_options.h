@@ -1,0 +1,116 @@
+// The options that finetune and pretrain share, and the run they describe.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "darkformer/commands/command.h"
+#include "darkformer/text/tokenizer.h"
+#include "darkformer/training/training_run.h"
+
+namespace darkformer {
+
+struct TrainingOptions {
+  std::vector<std::filesystem::path> data;
+  std::filesystem::path out;
+  bool resume = false;
+  std::int64_t steps = 1000;
+  std::int64_t batch = 8;
+  std::int64_t micro_batch = 0;
+  std::int64_t context = 1024;
+  double lr = 1e-4;
+  double factor_lr_scale = 1;
+  std::string schedule = "cosine";
+  std::int64_t warmup = 0;
+  double final_lr = 0.1;
+  std::string optimizer = "adamw";
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  double clip = 1;
+  std::string redraw = "never";
+  std::optional<double> held_out;
+  std::int64_t eval_every = 0;
+  std::int64_t eval_windows = 64;
+  std::int64_t checkpoint_every = 100;
+  std::int64_t keep = 2;
+  bool skip_nonfinite = false;
+  bool tensorboard = false;
+  std::string final_type = "float32";
+  std::optional<std::filesystem::path> cache;
+
+  void visit_files(auto&& field) {
+    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
+    field("out", out, "run folder: run.toml, log.jsonl, checkpoints/, final/",
+          {.required = true, .value_name = "RUN"});
+    field("resume", resume, "go on from the last checkpoint of the run folder, to the same bits");
+    field("cache", cache, "folder for tokenised texts",
+          {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
+  }
+
+  void visit_steps(auto&& field) {
+    field("steps", steps, "steps of the whole run", {.minimum = 1});
+    field("batch", batch, "windows of a step", {.minimum = 1});
+    field("micro-batch", micro_batch,
+          "windows of one forward and backward pass, gradients are accumulated; 0: all",
+          {.minimum = 0});
+    field("context", context, "tokens of a window", {.minimum = 1});
+    field("lr", lr, "learning rate at its peak", {.minimum = 0});
+    field("factor-lr-scale", factor_lr_scale,
+          "learning rate of M, the factor of the covariance, over that of the others",
+          {.minimum = 0});
+    field("schedule", schedule, "learning rate after the warm-up",
+          {.choices = {"cosine", "constant"}});
+    field("warmup", warmup, "steps in which the learning rate rises", {.minimum = 0});
+    field("final-lr", final_lr, "end of the cosine, as a share of the peak",
+          {.minimum = 0, .maximum = 1});
+    field("optimizer", optimizer, "update rule", {.choices = {"adamw", "sgd"}});
+    field("beta1", beta1, "AdamW's memory of gradients", {.minimum = 0, .maximum = 1});
+    field("beta2", beta2, "AdamW's memory of their squares", {.minimum = 0, .maximum = 1});
+    field("epsilon", epsilon, "AdamW's guard against division by zero", {.minimum = 0});
+    field("weight-decay", weight_decay, "decoupled decay of matrices; norms, M and gates have none",
+          {.minimum = 0});
+    field("clip", clip, "largest norm of the whole gradient; 0: no limit", {.minimum = 0});
+    field("redraw", redraw, "when random features are drawn anew: never, step, or every N steps",
+          {.value_name = "never|step|N"});
+  }
+
+  void visit_watching(auto&& field) {
+    field("held-out", held_out, "share of the text kept for measuring",
+          {.minimum = 0, .maximum = 0.5, .empty_means = "0.01, nothing of a short text"});
+    field("eval-every", eval_every, "steps between held-out measurements; 0: with checkpoints",
+          {.minimum = 0});
+    field("eval-windows", eval_windows, "held-out windows measured", {.minimum = 1});
+    field("checkpoint-every", checkpoint_every, "steps between checkpoints", {.minimum = 1});
+    field("keep", keep, "newest checkpoints kept, besides the best", {.minimum = 1});
+    field("skip-nonfinite", skip_nonfinite,
+          "leave out steps whose loss or gradient is not finite instead of stopping");
+    field("tensorboard", tensorboard, "also write event files into RUN/tensorboard");
+    field("final-type", final_type, "type of the weights in final/",
+          {.choices = {"float32", "bfloat16"}});
+  }
+};
+
+// A run as its command prepares it. load gives the model: from the checkpoint to go on from, or
+// null for the start.
+struct PreparedRun {
+  Tokenizer tokenizer;
+  std::filesystem::path companions;  // folder of the tokenizer's files
+  std::function<std::shared_ptr<Gemma>(const Checkpoint* start)> load;
+  std::shared_ptr<Gemma> teacher;
+  DistillationOptions distillation;
+};
+
+// UsageError: a run folder that holds a run already, without --resume; values that do not fit.
+void check_training_options(const TrainingOptions& options);
+
+// Opens the data, trains to the end and prints what came out.
+void train(const TrainingOptions& options, const PreparedRun& run, Context& context);
+
+}  // namespace darkformer

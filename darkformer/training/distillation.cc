@@ -1,0 +1,63 @@
+// KL by blocks of rows, each with its own backward pass.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/training/distillation.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace darkformer {
+
+using at::Tensor;
+
+namespace {
+
+// Logits of a block take at most this many floats (64 MiB) for each model.
+constexpr std::int64_t kBlockLogits = std::int64_t{1} << 24;
+
+Tensor kl_sum(const Tensor& logits, const Tensor& teacher_logits, const Tensor& counted) {
+  const Tensor log_p = at::log_softmax(logits, -1);                // (n,V)
+  const Tensor log_teacher = at::log_softmax(teacher_logits, -1);  // (n,V)
+  const Tensor kl = (log_teacher.exp() * (log_teacher - log_p)).sum(-1);
+  return (kl * counted).sum();
+}
+
+Tensor teacher_states(Gemma& teacher, const Tensor& inputs) {
+  const at::NoGradGuard no_gradients;
+  return teacher.forward(inputs).flatten(0, 1);
+}
+
+Tensor teacher_logits(const Gemma& teacher, const Tensor& rows) {
+  const at::NoGradGuard no_gradients;
+  return teacher.logits(rows);
+}
+
+}  // namespace
+
+DistillationTerm distill(const Gemma& model,
+                         Gemma& teacher,
+                         const BatchTensors& tokens,
+                         const Tensor& hidden,
+                         double share,
+                         const DistillationOptions& options) {
+  const Tensor taught = teacher_states(teacher, tokens.inputs);          // (BT,E)
+  const Tensor counted = tokens.targets.ge(0).to(at::kFloat).flatten();  // (BT)
+  // A leaf of its own: the blocks' gradients add up here and enter the model's graph once.
+  const Tensor rows = hidden.detach().flatten(0, 1).requires_grad_();  // (BT,E)
+  const std::int64_t n = rows.size(0);
+  const std::int64_t block = std::max<std::int64_t>(1, kBlockLogits / model.config().vocab_size);
+  DistillationTerm term;
+  for (std::int64_t begin = 0; begin < n; begin += block) {
+    const std::int64_t count = std::min(block, n - begin);
+    const Tensor sum = kl_sum(model.logits(rows.narrow(0, begin, count)),
+                              teacher_logits(teacher, taught.narrow(0, begin, count)),
+                              counted.narrow(0, begin, count));
+    (sum * (share * options.logits_weight)).backward();
+    term.value += share * sum.item<double>();
+  }
+  term.objective = (hidden * rows.grad().view_as(hidden)).sum();
+  return term;
+}
+
+}  // namespace darkformer

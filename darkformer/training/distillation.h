@@ -1,0 +1,33 @@
+// Learning from a teacher: the distance between two models' next-token distributions, as a loss.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "darkformer/evaluation/batch_tensors.h"
+#include "darkformer/model/gemma.h"
+
+namespace darkformer {
+
+struct DistillationOptions {
+  double loss_weight = 1;    // of the next-token loss
+  double logits_weight = 0;  // of KL(teacher || model)
+};
+
+struct DistillationTerm {
+  at::Tensor objective;  // its gradient in `hidden` is the term's; the value means nothing
+  double value = 0;      // share * sum over counted targets of KL
+};
+
+// share * logits_weight * sum over the counted targets of
+//   sum_v p_teacher(v) (log p_teacher(v) - log p_model(v))
+// Memory: a block of logits of bounded size. The gradient in the head's weight is added to its
+// .grad at once, that in `hidden` (B,T,E) comes with the objective.
+DistillationTerm distill(const Gemma& model,
+                         Gemma& teacher,
+                         const BatchTensors& tokens,
+                         const at::Tensor& hidden,
+                         double share,
+                         const DistillationOptions& options);
+
+}  // namespace darkformer

@@ -1,0 +1,78 @@
+// One training step: batch -> loss -> gradients -> update, with everything a run counts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "darkformer/training/distillation.h"
+#include "darkformer/training/loss_spikes.h"
+#include "darkformer/training/optimizer.h"
+#include "darkformer/training/schedule.h"
+#include "darkformer/training/training_state.h"
+
+namespace darkformer {
+
+struct TrainerOptions {
+  Schedule schedule;
+  OptimizerOptions optimizer;
+  double factor_rate_scale = 1;
+  double clip = 1;                // largest norm of the gradient; 0: no limit
+  std::int64_t pass_rows = 0;     // windows of one forward and backward pass; 0: the whole batch
+  std::int64_t redraw_every = 0;  // steps between new draws; 0: never
+  DistillationOptions distillation;
+};
+
+struct StepReport {
+  std::int64_t step = 0;    // from 1
+  std::int64_t tokens = 0;  // targets of this step
+  double loss = 0;          // mean over them, before the update
+  double accuracy = 0;
+  double gradient_norm = 0;  // before clipping
+  double rate = 0;
+  double factor_rate = 0;
+  double distillation_loss = 0;
+  bool finite = true;  // otherwise the weights were left as they were
+  bool spike = false;
+};
+
+// The gradient is that of the mean loss over all counted targets of the batch, however many passes
+// it is cut into. Same machine, weights, position and thread count: the same bits. One thread.
+class Trainer {
+ public:
+  // Trains the parameters that ask for gradients. `teacher`: null without distillation.
+  Trainer(std::shared_ptr<Gemma> model,
+          std::shared_ptr<BatchStream> batches,
+          const TrainerOptions& options,
+          std::shared_ptr<Gemma> teacher = nullptr);
+
+  StepReport step();
+
+  // What a checkpoint keeps besides the model and the optimiser, and back.
+  TrainingState state() const;
+  void restore(const TrainingState& state);
+
+  const std::shared_ptr<Gemma>& model() const { return model_; }
+  Optimizer& optimizer() { return optimizer_; }
+
+ private:
+  struct PassSums {
+    double loss = 0;
+    double distillation_loss = 0;
+    std::int64_t correct = 0;
+  };
+
+  void redraw_when_due();
+  PassSums passes(const TokenBatch& batch, std::int64_t counted);
+  void pass(const TokenBatch& rows, std::int64_t counted, PassSums& sums);
+
+  std::shared_ptr<Gemma> model_;
+  std::shared_ptr<BatchStream> batches_;
+  TrainerOptions options_;
+  std::shared_ptr<Gemma> teacher_;
+  Optimizer optimizer_;
+  SpikeDetector spikes_;
+  TrainingState counts_;
+};
+
+}  // namespace darkformer
