@@ -7,12 +7,11 @@
 #include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/command.h"
+#include "darkformer/commands/data_files.h"
 #include "darkformer/commands/layer_list.h"
+#include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_moments.h"
 #include "darkformer/model/conversion.h"
-#include "darkformer/text/token_encoder.h"
-#include "darkformer/text/tokenize.h"
-#include "darkformer/text/tokenizer.h"
 
 namespace darkformer {
 namespace {
@@ -121,9 +120,8 @@ void check_options(const ConvertOptions& o) {
 std::vector<std::shared_ptr<LayerMoments>> moments_of(const ConvertOptions& o,
                                                       Gemma& model,
                                                       Context& context) {
-  const TokenEncoder encoder = token_encoder(Tokenizer::load(o.model));
-  const std::filesystem::path cache = std::filesystem::temp_directory_path() / "darkformer-tokens";
-  const EvaluationWindows windows(open_shards(o.data, cache, encoder), o.context);
+  const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
+  const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
   const std::int64_t total = std::min(o.tokens, windows.tokens());
   Progress progress = context.progress("measuring", total, "tokens");
   std::int64_t shown = 0;
