@@ -27,7 +27,9 @@ build: $(STAMP) ## build the program and the tests (PRESET=release, dev, ...)
 demo: $(STAMP) ## build the program and show what it can do so far
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target darkformer
-	@tools/demo build/release/bin/darkformer
+	cmake --preset bench
+	cmake --build --preset bench -j $(JOBS) --target kernels.gemm_bench
+	@tools/demo build/release/bin/darkformer build/bench/darkformer/kernels.gemm_bench
 
 # One run of CTest, so that it ends with one count of all tests. Fast tests start first: they carry a
 # higher COST than slow ones (cmake/Folders.cmake). TESTS='-L fast' leaves the slow ones out.

@@ -158,15 +158,15 @@ std::vector<ExpectedTensor> dark_tensors(const GemmaConfig& config, std::int64_t
       tensors.push_back({prefix + name, std::move(shape), true});
     }
   };
-  const std::int64_t N = parameter_sets(config, spec.placement);
+  const std::int64_t sets = parameter_sets(config, spec.placement);
   const std::int64_t F = spec.features;
   const std::int64_t R = spec.rank;
   const std::int64_t D = config.head_dim;
-  add(true, "draws", {N, F, R});
-  add(has_factor(spec.kind), "factor", {N, R, D});
-  add(has_key_factor(spec.kind), "key_factor", {N, R, D});
-  add(has_log_weights(spec.kind), "log_weights", {N, F});
-  add(spec.centre, "query_center", {N, D});
+  add(true, "draws", {sets, F, R});
+  add(has_factor(spec.kind), "factor", {sets, R, D});
+  add(has_key_factor(spec.kind), "key_factor", {sets, R, D});
+  add(has_log_weights(spec.kind), "log_weights", {sets, F});
+  add(spec.centre, "query_center", {sets, D});
   add(spec.centre, "key_center", {config.kv_heads, D});
   add(spec.gate, "gate_scale", {config.heads});
   add(spec.gate, "gate_bias", {config.heads});

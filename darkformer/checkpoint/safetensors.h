@@ -73,12 +73,16 @@ struct TensorSource {
 TensorSource copy_of(const TensorView& tensor);
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
-inline const SafetensorsMetadata kPytorchMetadata = {{"format", "pt"}};  // what Hugging Face writes
+
+// {"format": "pt"}: what Hugging Face writes, and asks for when it reads.
+inline SafetensorsMetadata pytorch_metadata() {
+  return {{"format", "pt"}};
+}
 
 // Writes atomically. The layout is Hugging Face's: types by falling alignment, then names; equal
 // tensors give equal files. Error: a name twice, bytes that do not fit the shape, disk full.
 void write_safetensors(const std::filesystem::path& path,
                        std::vector<TensorSource> tensors,
-                       const SafetensorsMetadata& metadata = kPytorchMetadata);
+                       const SafetensorsMetadata& metadata = pytorch_metadata());
 
 }  // namespace darkformer

@@ -96,7 +96,8 @@ Row measure(const BenchOptions& options,
   if (length <= kLongestExact) {
     row.exact = time_runs([&] { exact_forward(p); });
   }
-  // Useful operations: features of q and k (4 T D F) and the two products with the state (4 T F Dv), per head.
+  // Useful operations: features of q and k (4 T D F) and the two products with the state (4 T F
+  // Dv), per head.
   const double flops = 8.0 * static_cast<double>(length) * static_cast<double>(size) *
                        static_cast<double>(features) * static_cast<double>(options.heads);
   row.forward_share = flops / row.forward.seconds / 1e9 / peak;

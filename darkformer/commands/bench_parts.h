@@ -29,7 +29,8 @@ struct BenchOptions {
   }
 };
 
-// GFLOP/s of a float32 product of two 256 x 256 matrices on one thread: the peak that shares are given of.
+// GFLOP/s of a float32 product of two 256 x 256 matrices on one thread: the peak that shares are
+// given of.
 double peak_gflops();
 
 void bench_attention(const BenchOptions& options, Context& context);

@@ -3,8 +3,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/command.h"
 
+// One a line, in the order of help.
+// clang-format off
 #define DARK_COMMANDS(entry) \
-  entry(pretrain) entry(finetune) entry(eval) entry(bench) entry(completion) entry(docs)
+  entry(info)                \
+  entry(logits)              \
+  entry(generate)            \
+  entry(convert)             \
+  entry(pretrain)            \
+  entry(finetune)            \
+  entry(eval)                \
+  entry(bench)               \
+  entry(completion)          \
+  entry(docs)
+// clang-format on
 
 namespace darkformer {
 

@@ -16,9 +16,9 @@ namespace darkformer {
 
 struct GenerationOptions {
   std::int64_t max_tokens = 128;
-  SamplerOptions sampler;
-  std::vector<std::int64_t> end_ids;  // end the text; not part of it
-  std::vector<std::string> stop;      // stop strings, likewise; they need a tokenizer
+  SamplerOptions sampler = {};
+  std::vector<std::int64_t> end_ids = {};  // end the text; not part of it
+  std::vector<std::string> stop = {};      // stop strings, likewise; they need a tokenizer
 };
 
 enum class EndReason { kMaxTokens, kEndOfText, kStopString, kInterrupted };

@@ -18,6 +18,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {  // equal names in other files are other things
 
 HWY_INLINE float dot(const float* x, const float* y, std::size_t count) {
   const FloatTag d;
@@ -376,6 +377,7 @@ std::size_t dark_step(const DarkAttention& s,
   return fallback_rows;
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -5,10 +5,13 @@
 #include <cassert>
 #include <cstdint>
 
+#include "darkformer/base/aligned_buffer.h"
 #include "darkformer/kernels/exact_attention_parts.h"
 
 namespace darkformer::kernels {
 namespace {
+
+thread_local AlignedBuffer<float> scratch;
 
 [[maybe_unused]] bool well_formed(const ExactAttention& a) {
   // Positions are compared as 32-bit lanes.
@@ -30,6 +33,10 @@ void fill_zero(HeadsView<float> view, const ExactAttention& a, std::size_t D) {
 }
 
 }  // namespace
+
+float* thread_scratch(std::size_t count) {
+  return scratch.reserve(count);
+}
 
 void exact_attention(const ExactAttention& a,
                      const AttentionInputs& in,

@@ -276,8 +276,7 @@ void sum_tasks(const Backward& work,
                float factor,
                float* out,
                std::ptrdiff_t step) {
-  thread_local AlignedBuffer<float> buffer;
-  float* total = buffer.reserve(sums.columns);
+  float* total = thread_scratch(sums.columns);
   std::fill_n(total, sums.columns, 0.0F);
   for (std::size_t task = 0; task < work.cut.tasks(); ++task) {
     const Range keys = work.cut.keys(work.a, task % work.cut.chunks);
@@ -290,11 +289,6 @@ void sum_tasks(const Backward& work,
   for (std::size_t d = 0; d < sums.columns; ++d) {
     out[static_cast<std::ptrdiff_t>(d) * step] = factor * total[d];
   }
-}
-
-float* thread_scratch(std::size_t count) {
-  thread_local AlignedBuffer<float> buffer;
-  return buffer.reserve(count);
 }
 
 // The kv heads [first, first + groups), whose task sums fit into `slots`.
@@ -333,7 +327,8 @@ void backward_blocks(const ExactAttention& a,
   const Backward work{a, in, saved, out, Cut(a)};
   // As many kv heads at once as keep all threads busy: more would only cost memory.
   const std::size_t busy = 2 * static_cast<std::size_t>(threads());
-  const std::size_t wave = std::min(a.B * a.G, (busy + work.cut.tasks() - 1) / work.cut.tasks());
+  const std::size_t tasks = std::max<std::size_t>(1, work.cut.tasks());
+  const std::size_t wave = std::min(a.B * a.G, (busy + tasks - 1) / tasks);
   AlignedBuffer<float> slots(wave * work.cut.tasks() * work.cut.slot_size());
   for (std::size_t first = 0; first < a.B * a.G; first += wave) {
     backward_wave(work, first, std::min(wave, a.B * a.G - first), slots.data());

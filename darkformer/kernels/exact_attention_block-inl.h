@@ -36,22 +36,29 @@ HWY_INLINE std::size_t panel_width() {
   return 2 * hn::Lanes(Floats());
 }
 
-// panel[d][i] <- factor rows[i][d], panel by panel; zero for i >= count.
+// panel[d][i] <- factor rows[i][d] for the columns d; zero for i >= filled.
+HWY_INLINE void pack_columns(
+    HeadRows rows, std::size_t filled, Range columns, float factor, float* HWY_RESTRICT panel) {
+  const std::size_t width = panel_width();
+  for (std::size_t d = columns.begin; d < columns.end; ++d) {
+    const float* column = rows.data + static_cast<std::ptrdiff_t>(d) * rows.element;
+    float* to = panel + d * width;
+    for (std::size_t i = 0; i < filled; ++i) {
+      to[i] = factor * column[static_cast<std::ptrdiff_t>(i) * rows.time];
+    }
+    std::fill(to + filled, to + width, 0.0F);
+  }
+}
+
+// The rows as panels, one after the other: ceil(count / width) of (D, width).
 inline void pack_panels(
     HeadRows rows, std::size_t count, std::size_t D, float factor, float* HWY_RESTRICT out) {
   constexpr std::size_t kColumns = 16;  // one cache line of each row at a time
   const std::size_t width = panel_width();
-  for (std::size_t i0 = 0; i0 < count; i0 += width, out += D * width) {
-    const std::size_t filled = std::min(width, count - i0);
-    for (std::size_t d0 = 0; d0 < D; d0 += kColumns) {
-      const std::size_t d1 = std::min(D, d0 + kColumns);
-      for (std::size_t d = d0; d < d1; ++d) {
-        const float* column = rows.row(i0) + static_cast<std::ptrdiff_t>(d) * rows.element;
-        for (std::size_t i = 0; i < filled; ++i) {
-          out[d * width + i] = factor * column[static_cast<std::ptrdiff_t>(i) * rows.time];
-        }
-        std::fill(out + d * width + filled, out + (d + 1) * width, 0.0F);
-      }
+  for (std::size_t i = 0; i < count; i += width, out += D * width) {
+    for (std::size_t d = 0; d < D; d += kColumns) {
+      pack_columns(rows.from(i), std::min(width, count - i), {d, std::min(D, d + kColumns)}, factor,
+                   out);
     }
   }
 }

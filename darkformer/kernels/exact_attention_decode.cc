@@ -200,11 +200,6 @@ void join(const Partials& partials,
   }
 }
 
-float* thread_scratch(std::size_t count) {
-  thread_local AlignedBuffer<float> buffer;
-  return buffer.reserve(count);
-}
-
 }  // namespace
 
 void forward_decode(const ExactAttention& a,

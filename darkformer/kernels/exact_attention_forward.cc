@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "darkformer/base/aligned_buffer.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/kernels/exact_attention_parts.h"
 
@@ -183,11 +182,6 @@ namespace {
 
 HWY_EXPORT(forward_scratch_size);
 HWY_EXPORT(forward_block);
-
-float* thread_scratch(std::size_t count) {
-  thread_local AlignedBuffer<float> buffer;
-  return buffer.reserve(count);
-}
 
 }  // namespace
 

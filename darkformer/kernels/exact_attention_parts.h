@@ -24,6 +24,9 @@ void backward_blocks(const ExactAttention& a,
                      const AttentionSaved& saved,
                      const AttentionGradients& out);
 
+// At least `count` floats of this thread's own; the next call of the same thread reuses them.
+float* thread_scratch(std::size_t count);
+
 // One block of queries of one head against all keys it sees.
 struct ForwardJob {
   const ExactAttention* shape;

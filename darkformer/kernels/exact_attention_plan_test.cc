@@ -41,14 +41,20 @@ void check(const ExactAttention& a, Range queries, Range keys) {
   EXPECT_TRUE(seeing.empty() || (seeing.begin >= queries.begin && seeing.end <= queries.end));
 }
 
+std::vector<Range> all_ranges(std::size_t size) {
+  std::vector<Range> ranges;
+  for (std::size_t begin = 0; begin < size; ++begin) {
+    for (std::size_t end = begin + 1; end <= size; ++end) {
+      ranges.push_back({begin, end});
+    }
+  }
+  return ranges;
+}
+
 void check_all_ranges(const ExactAttention& a) {
-  for (std::size_t i0 = 0; i0 < a.T; ++i0) {
-    for (std::size_t i1 = i0 + 1; i1 <= a.T; ++i1) {
-      for (std::size_t j0 = 0; j0 < a.S; ++j0) {
-        for (std::size_t j1 = j0 + 1; j1 <= a.S; ++j1) {
-          check(a, {i0, i1}, {j0, j1});
-        }
-      }
+  for (const Range queries : all_ranges(a.T)) {
+    for (const Range keys : all_ranges(a.S)) {
+      check(a, queries, keys);
     }
   }
 }

@@ -19,6 +19,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {  // equal names in other files are other things
 
 // The query side of one block, for one head after another.
 struct QueryBlock {
@@ -359,6 +360,7 @@ std::size_t feature_forward(const FeatureAttentionInputs& in, const FeatureAtten
   return fallback_rows;
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

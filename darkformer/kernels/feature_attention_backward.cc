@@ -23,6 +23,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+namespace {  // equal names in other files are other things
 
 // What later queries contribute to the gradients of earlier keys, in units of 2^-scale.
 struct RunningGradient {
@@ -479,6 +480,7 @@ void feature_backward(const FeatureAttentionInputs& in, const FeatureAttentionGr
   }
 }
 
+}  // namespace
 }  // namespace darkformer::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

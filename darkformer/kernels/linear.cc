@@ -14,9 +14,9 @@ namespace darkformer::kernels {
 namespace {
 
 // A matrix is cut in at least 8 blocks, so that there is work for threads, of 64 rows or more, so
-// that the product's inner loop is full. A widened block is kept to 2 MiB, so that it stays in cache
-// between its conversion and its product, but not to fewer than 256 rows: each product reads all of
-// x again (linear_bench, in = 16384).
+// that the product's inner loop is full. A widened block is kept to 2 MiB, so that it stays in
+// cache between its conversion and its product, but not to fewer than 256 rows: each product reads
+// all of x again (linear_bench, in = 16384).
 constexpr std::size_t kLeastBlocks = 8;
 constexpr std::size_t kLeastRows = 64;
 constexpr std::size_t kBlockValues = std::size_t{1} << 19U;

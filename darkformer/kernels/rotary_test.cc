@@ -3,6 +3,7 @@
 #include "darkformer/kernels/rotary.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "darkformer/base/tolerance.h"
 #include "darkformer/kernels/kernel_testing.h"
@@ -61,7 +62,7 @@ TEST(Rotary, TakesGivenPositions) {
   const RotaryShape shape{2, 2, 4, 12, 0, positions.data()};
   const std::vector<double> frequencies = rotary_frequencies(12, kBase);
   const RotaryTable table(frequencies, 32);
-  const std::vector<float> x = random_values(2 * 2 * 4 * 12, 4);
+  const std::vector<float> x = random_values(192, 4);
   PoisonedBuffer<float> y(x.size());
   rotary(shape, table, contiguous_heads(x.data(), 2, 4, 12), contiguous_heads(y.data(), 2, 4, 12));
   std::vector<double> want(x.size());
@@ -76,8 +77,9 @@ TEST(Rotary, StridedInPlaceEqualsContiguous) {
   const std::vector<float> x = random_values(B * H * T * D, 5);
   std::vector<float> contiguous(x.size()), strided(x.size());
   const auto view = [&](auto* data) {
-    return HeadsView{data, static_cast<std::ptrdiff_t>(T * H * D), static_cast<std::ptrdiff_t>(D),
-                     static_cast<std::ptrdiff_t>(H * D), 1};
+    return HeadsView<std::remove_pointer_t<decltype(data)>>{
+        data, static_cast<std::ptrdiff_t>(T * H * D), static_cast<std::ptrdiff_t>(D),
+        static_cast<std::ptrdiff_t>(H * D), 1};
   };
   const auto rows = contiguous_heads(x.data(), H, T, D);
   for (std::size_t row = 0; row < B * H * T; ++row) {

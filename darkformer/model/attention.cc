@@ -5,7 +5,6 @@
 #include "darkformer/ops/rotary.h"
 
 namespace darkformer {
-namespace {
 
 MixerShape mixer_shape(const GemmaConfig& config, std::int64_t layer) {
   return {.layer = layer,
@@ -16,8 +15,6 @@ MixerShape mixer_shape(const GemmaConfig& config, std::int64_t layer) {
           .softcap = config.attn_softcap,
           .window = config.window(layer)};
 }
-
-}  // namespace
 
 Attention::Attention(const GemmaConfig& config,
                      std::int64_t layer,
@@ -44,6 +41,10 @@ Attention::Attention(const GemmaConfig& config,
   }
   mixer_ = register_module("dark", make_mixer(mixer_shape(config, layer), config.attention[layer],
                                               config.seed, config.draw_index));
+}
+
+void Attention::set_mixer(std::shared_ptr<Mixer> mixer) {
+  mixer_ = replace_module("dark", std::move(mixer));
 }
 
 Attention::Heads Attention::project(const at::Tensor& x, std::int64_t start) {

@@ -11,6 +11,9 @@
 
 namespace darkformer {
 
+// What a layer's mixer needs to know of the model.
+MixerShape mixer_shape(const GemmaConfig& config, std::int64_t layer);
+
 class Attention : public torch::nn::Module {
  public:
   // `rotary` is shared by all layers of one rotation.
@@ -25,6 +28,8 @@ class Attention : public torch::nn::Module {
   at::Tensor extend(const at::Tensor& x, std::int64_t start, MixerState& state);
 
   const std::shared_ptr<Mixer>& mixer() const { return mixer_; }
+  // Another way to mix from now on; its parameters take the place of the old one's.
+  void set_mixer(std::shared_ptr<Mixer> mixer);
 
  private:
   struct Heads {

@@ -12,7 +12,8 @@ using at::Tensor;
 
 namespace {
 
-// The running means of v (B,G,T,D), given the sum of `before` values before it -> (B,H,T,D). In double: a float sum would drift.
+// The running means of v (B,G,T,D), given the sum of `before` values before it -> (B,H,T,D). In
+// double: a float sum would drift.
 Tensor running_means(const Tensor& v, const Tensor& sum, std::int64_t before, std::int64_t heads) {
   const Tensor sums = v.to(at::kDouble).cumsum(2) + sum.unsqueeze(2);
   const Tensor counts = at::arange(before + 1, before + v.size(2) + 1, at::kDouble).unsqueeze(1);

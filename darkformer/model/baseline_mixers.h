@@ -1,4 +1,5 @@
-// The baselines that look nowhere: constant attention (the mean of the visible values) and random attention.
+// The baselines that look nowhere: constant attention (the mean of the visible values) and random
+// attention.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,7 +23,8 @@ class ConstantMixer : public Mixer {
   MixerShape shape_;
 };
 
-// Uniform random weights, a function of (seed, draw index, layer, head, t, s). State: the values (B,G,tokens,D).
+// Uniform random weights, a function of (seed, draw index, layer, head, t, s). State: the values
+// (B,G,tokens,D).
 class RandomMixer : public Mixer {
  public:
   RandomMixer(const MixerShape& shape, std::uint64_t seed, std::int64_t draw_index)

@@ -35,7 +35,8 @@ Tensor ExactMixer::extend(const Tensor& q, const Tensor& k, const Tensor& v, Mix
 
 namespace {
 
-// The same rows in a tensor of at least `rows` rows; twice as many as before, so that growing costs a constant per token.
+// The same rows in a tensor of at least `rows` rows; twice as many as before, so that growing costs
+// a constant per token.
 Tensor grown(const Tensor& cache, std::int64_t used, std::int64_t rows) {
   if (rows <= cache.size(2)) {
     return cache;
@@ -73,7 +74,8 @@ Tensor ExactMixer::extend_ring(const Tensor& q,
   const auto slots = [&](std::int64_t from, std::int64_t to) {
     return at::arange(from, to, at::kLong).remainder(shape_.window);
   };
-  // For one token the ring itself is what it sees, in any order; more tokens need the old rows before the new ones.
+  // For one token the ring itself is what it sees, in any order; more tokens need the old rows
+  // before the new ones.
   const bool single = T == 1;
   const Tensor before = slots(position - held, position);
   const Tensor keys = single ? Tensor() : at::cat({state.tensors[0].index_select(2, before), k}, 2);

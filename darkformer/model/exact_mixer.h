@@ -6,8 +6,8 @@
 
 namespace darkformer {
 
-// State: keys and values (B,G,capacity,D) and the number of tokens read (1). Without a window token s is row s; with one, row
-// s % window.
+// State: keys and values (B,G,capacity,D) and the number of tokens read (1). Without a window token
+// s is row s; with one, row s % window.
 class ExactMixer : public Mixer {
  public:
   explicit ExactMixer(const MixerShape& shape) : shape_(shape) {}

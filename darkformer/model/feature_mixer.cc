@@ -78,7 +78,7 @@ void FeatureMixer::register_gate() {
   }
   gate_scale_ = register_parameter("gate_scale", at::full({shape_.heads}, 0.5));
   gate_bias_ = register_parameter("gate_bias", at::zeros({shape_.heads}));
-  gate_weight_ = register_parameter("gate_weight", at::zeros({shape_.heads, shape_.head_dim}));
+  gate_weight_ = register_parameter("gate_weight", at::zeros({shape_.heads, spec_.rank}));
 }
 
 std::int64_t FeatureMixer::groups() const {
@@ -113,14 +113,23 @@ Tensor FeatureMixer::for_op(const Tensor& parameter) const {
   return parameter.expand(shape);
 }
 
-// (B,H,T,2): (c, b + u . sqrt(scale) (q - a))
+// u_h^T M as a row for each head (H,D): one product instead of mapping every query.
+Tensor FeatureMixer::gate_rows() const {
+  if (!factor_.defined() || spec_.rope == RopeOrder::kBefore) {
+    return gate_weight_;
+  }
+  const Tensor factor = for_op(factor_);
+  return at::matmul(gate_weight_.reshape({factor.size(0), -1, spec_.rank}), factor)
+      .reshape({shape_.heads, shape_.head_dim});
+}
+
+// (B,H,T,2): (c, b + u . sqrt(scale) M (q - a))
 Tensor FeatureMixer::gate(const Tensor& q) const {
-  Tensor weight = std::sqrt(shape_.scale) * gate_weight_;  // (H,D)
-  Tensor bias = (q * weight.unsqueeze(1)).sum(-1) + gate_bias_.unsqueeze(1);
+  const Tensor rows = std::sqrt(shape_.scale) * gate_rows();
+  Tensor bias = (q * rows.unsqueeze(1)).sum(-1) + gate_bias_.unsqueeze(1);
   if (query_center_.defined()) {
     const Tensor center = for_op(query_center_);
-    bias =
-        bias - (center.repeat_interleave(shape_.heads / center.size(0), 0) * weight).sum(-1, true);
+    bias = bias - (center.repeat_interleave(shape_.heads / center.size(0), 0) * rows).sum(-1, true);
   }
   return at::stack({gate_scale_.unsqueeze(1).expand_as(bias), bias}, -1);
 }

@@ -1,4 +1,5 @@
-// Linear-time attention with positive random features: performer, dark, lfk and the fitted kinds, with their options.
+// Linear-time attention with positive random features: performer, dark, lfk and the fitted kinds,
+// with their options.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,12 +8,14 @@
 
 namespace darkformer {
 
-// Which tensors a kind has is said by attention_spec.h. N = G, H or 1 sets of them by the spec's placement; one set for the whole
-// layer is repeated for every kv head when the op is called.
+// Which tensors a kind has is said by attention_spec.h. N = G, H or 1 sets of them by the spec's
+// placement; one set for the whole layer is repeated for every kv head when the op is called.
 //   draws (N,F,R)          a buffer; a parameter where it is learned (lfk)
 //   factor (N,R,D)         a parameter: M, from the identity (R < D: orthonormal rows)
-//   key_factor (N,R,D), log_weights (N,F), query_center (N,D), key_center (G,D): buffers, fitted from data by convert
-//   gate_scale (H), gate_bias (H), gate_weight (H,D): c, b and u of the gate; bias_t = b + u . (sqrt(scale) (q_t - a))
+//   key_factor (N,R,D), log_weights (N,F), query_center (N,D), key_center (G,D): buffers, fitted
+//     from data by convert
+//   gate_scale (H), gate_bias (H), gate_weight (H,R): c, b and u of the gate;
+//   bias_t = b + u . (sqrt(scale) M (q_t - a))
 // Where M acts before the rotation it is applied by map_queries and map_keys, and the op sees none.
 class FeatureMixer : public Mixer {
  public:
@@ -37,6 +40,7 @@ class FeatureMixer : public Mixer {
   void register_fitted();
   void register_gate();
   at::Tensor for_op(const at::Tensor& parameter) const;
+  at::Tensor gate_rows() const;
   at::Tensor gate(const at::Tensor& q) const;
   ops::DarkOptions options(const at::Tensor& q) const;
 

@@ -83,6 +83,17 @@ void Gemma::redraw(std::int64_t draw_index) {
   }
 }
 
+void Gemma::set_attention(std::int64_t layer, const AttentionSpec& spec) {
+  config_.attention.at(static_cast<std::size_t>(layer)) = spec;
+  block(layer)->attention()->set_mixer(
+      make_mixer(mixer_shape(config_, layer), spec, config_.seed, config_.draw_index));
+}
+
+void Gemma::set_draws(std::uint64_t seed, std::int64_t draw_index) {
+  config_.seed = seed;
+  config_.draw_index = draw_index;
+}
+
 std::int64_t Gemma::state_bytes(std::int64_t tokens) const {
   std::int64_t sum = 0;
   for (const auto& block : blocks_) {

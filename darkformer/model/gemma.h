@@ -37,6 +37,10 @@ class Gemma : public torch::nn::Module {
   void redraw(std::int64_t draw_index);
 
   const GemmaConfig& config() const { return config_; }
+  // Gives a layer another attention, with its parameters as they start from the config's seed.
+  void set_attention(std::int64_t layer, const AttentionSpec& spec);
+  // Where the draws of layers converted from now on start.
+  void set_draws(std::uint64_t seed, std::int64_t draw_index);
   std::int64_t layers() const { return static_cast<std::int64_t>(blocks_.size()); }
   const std::shared_ptr<Block>& block(std::int64_t layer) const { return blocks_[layer]; }
   const std::shared_ptr<Embedding>& embedding() const { return embedding_; }

@@ -73,7 +73,8 @@ std::vector<Kind> all_kinds() {
   return kinds;
 }
 
-// The mixer with parameters and buffers moved off their starting values, so that no gradient is zero by symmetry.
+// The mixer with parameters and buffers moved off their starting values, so that no gradient is
+// zero by symmetry.
 std::shared_ptr<Mixer> stirred_mixer(const Kind& kind) {
   const std::shared_ptr<Mixer> mixer = make_mixer(kind.shape, kind.spec, 5, 0);
   const at::NoGradGuard no_gradients;

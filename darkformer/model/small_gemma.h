@@ -23,7 +23,7 @@ inline GemmaConfig small_config(GemmaFamily family, std::int64_t layers = 3) {
   config.kv_heads = 2;
   config.head_dim = 8;
   config.max_positions = 256;
-  config.query_pre_attn_scalar = family == GemmaFamily::kGemma1 ? 8 : 6;  // Gemma 1: head_dim
+  config.query_pre_attn_scalar = family == GemmaFamily::kGemma1 ? 8 : 6;
   config.sliding_window = family == GemmaFamily::kGemma1 ? 0 : kSmallWindow;
   config.layer_kinds = default_layer_kinds(family, layers, 2);
   config.attention.assign(static_cast<std::size_t>(layers), AttentionSpec{});

@@ -1,5 +1,6 @@
 // The op over our kernels: autograd, prefill and step, with the composition where the kernels do
-// not run. SPDX-License-Identifier: Apache-2.0
+// not run.
+// SPDX-License-Identifier: Apache-2.0
 #include "darkformer/ops/dark_attention.h"
 
 #include <ATen/ATen.h>

@@ -1,5 +1,6 @@
 // The composition: log-features, then chunks of queries with a running state, then the near field
-// and the gate. SPDX-License-Identifier: Apache-2.0
+// and the gate.
+// SPDX-License-Identifier: Apache-2.0
 #include "darkformer/ops/dark_composition.h"
 
 #include <ATen/ATen.h>

@@ -1,5 +1,6 @@
 // The door of dark attention: every argument checked once, sizes read off, one line for each
-// mistake. SPDX-License-Identifier: Apache-2.0
+// mistake.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

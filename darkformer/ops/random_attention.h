@@ -14,8 +14,9 @@ struct RandomWeights {
   std::int64_t heads = 0;                       // H
 };
 
-// out (B,H,T,Dv) <- sum_s w(h,t,s) v_s / sum_s w(h,t,s) from v (B,G,S,Dv): the T = S - start queries from token `start` on, each over
-// the keys up to its own. Differentiable in v. float32 on the CPU.
+// out (B,H,T,Dv) <- sum_s w(h,t,s) v_s / sum_s w(h,t,s) from v (B,G,S,Dv): the T = S - start
+// queries from token `start` on, each over the keys up to its own. Differentiable in v. float32 on
+// the CPU.
 at::Tensor random_attention(const at::Tensor& v,
                             const RandomWeights& weights,
                             std::int64_t start = 0);

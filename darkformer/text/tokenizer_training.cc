@@ -201,7 +201,7 @@ std::string PairTable::join_best() {
       best_.push({found->second.count, top.left, top.right});
       continue;
     }
-    const std::string text = texts_[top.left] + texts_[top.right];
+    std::string text = texts_[top.left] + texts_[top.right];
     const std::size_t known = texts_.size();
     const int joined = symbol(text, lengths_[top.left] + lengths_[top.right]);
     const std::vector<int> where = std::move(found->second.words);

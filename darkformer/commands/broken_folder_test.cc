@@ -1,0 +1,198 @@
+// Every kind of broken model folder ends with exit code 1 and one line that names file and reason.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <functional>
+
+#include "darkformer/base/scratch_folder.h"
+#include "darkformer/base/unprivileged.h"
+#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/program_testing.h"
+#include "darkformer/text/tokenizer_samples.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BrokenFolder : public ::testing::Test {
+ protected:
+  BrokenFolder() : folder_(scratch_.path() / "model") {
+    fs::copy(golden_folder("gemma1"), folder_);
+    fs::permissions(scratch_.path(), fs::perms::all);  // for the test without root's rights
+  }
+
+  void expect_refused(const std::vector<std::string>& parts) const {
+    const std::string out = (scratch_.path() / "out").string();
+    expect_failure(run({"generate", folder_.string(), "--prompt", "a", "-n", "1"}), parts);
+    expect_failure(run({"logits", folder_.string(), "--text", "a", "--out", out}), parts);
+    EXPECT_FALSE(fs::exists(out));
+  }
+
+  std::string weights() const { return (folder_ / "model.safetensors").string(); }
+  std::string config() const { return (folder_ / "config.json").string(); }
+
+  void change_config(const std::function<void(Json&)>& change) const {
+    Json json = read_json(config());
+    change(json);
+    write_bytes(config(), json.dump());
+  }
+
+  // The weights with a changed header; the tensors' bytes stay.
+  void change_header(const std::function<void(Json&)>& change) const {
+    const std::string bytes = read_bytes(weights());
+    std::uint64_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof size);
+    Json header = parse_json(bytes.substr(8, size), "header");
+    change(header);
+    const std::string text = header.dump();
+    size = text.size();
+    write_bytes(weights(), std::string(reinterpret_cast<const char*>(&size), sizeof size) + text +
+                               bytes.substr(8 + parse_size(bytes)));
+  }
+
+  static std::uint64_t parse_size(const std::string& bytes) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof size);
+    return size;
+  }
+
+  ScratchFolder scratch_;
+  fs::path folder_;
+};
+
+constexpr const char* kNorm = "model.norm.weight";
+constexpr const char* kQuery = "model.layers.0.self_attn.q_proj.weight";
+
+TEST_F(BrokenFolder, TheWholeOneWorks) {
+  const Outcome outcome = run({"generate", folder_.string(), "--prompt", "a", "-n", "1"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.errors;
+}
+
+TEST_F(BrokenFolder, WeightsCutAnywhere) {
+  const std::string bytes = read_bytes(weights());
+  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, std::size_t{8}, std::size_t{300},
+                                 bytes.size() / 2, bytes.size() - 1}) {
+    write_bytes(weights(), bytes.substr(0, size));
+    expect_refused({weights()});
+  }
+}
+
+TEST_F(BrokenFolder, AHeaderThatClaimsToBeHuge) {
+  std::string bytes = read_bytes(weights());
+  for (std::size_t i = 0; i < 8; ++i) {
+    bytes[i] = '\x7F';
+  }
+  write_bytes(weights(), bytes);
+  expect_refused({weights()});
+}
+
+TEST_F(BrokenFolder, OffsetsThatOverlap) {
+  change_header(
+      [](Json& header) { header[kNorm]["data_offsets"] = header[kQuery]["data_offsets"]; });
+  expect_refused({weights()});
+}
+
+TEST_F(BrokenFolder, OffsetsOutOfRange) {
+  change_header([](Json& header) {
+    const auto end = header[kNorm]["data_offsets"][1].get<std::uint64_t>();
+    header[kNorm]["data_offsets"] = {end, std::uint64_t{1} << 60};
+  });
+  expect_refused({weights(), kNorm});
+}
+
+TEST_F(BrokenFolder, AShapeThatOverflows) {
+  change_header([](Json& header) {
+    header[kNorm]["shape"] = {std::int64_t{1} << 40, std::int64_t{1} << 40};
+  });
+  expect_refused({weights(), kNorm});
+}
+
+TEST_F(BrokenFolder, AnotherType) {
+  change_header([](Json& header) { header[kNorm]["dtype"] = "I16"; });
+  expect_refused({weights(), kNorm, "I16"});
+  change_header([](Json& header) { header[kNorm]["dtype"] = "BF17"; });
+  expect_refused({weights(), kNorm});
+}
+
+TEST_F(BrokenFolder, AMissingAndAnExtraTensor) {
+  change_header([](Json& header) {
+    header["model.surplus"] = header[kNorm];
+    header.erase(kNorm);
+  });
+  expect_refused({weights(), kNorm, "model.surplus"});
+}
+
+TEST_F(BrokenFolder, AMissingShard) {
+  save_gemma(folder_, *load_gemma(golden_folder("gemma1")),
+             {.companions = golden_folder("gemma1"), .shard_bytes = 100'000});
+  fs::path shard;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    shard = entry.path().extension() == ".safetensors" ? entry.path() : shard;
+  }
+  ASSERT_FALSE(shard.empty());
+  fs::remove(shard);
+  expect_refused({shard.filename().string()});
+}
+
+TEST_F(BrokenFolder, AConfigThatMakesNoSense) {
+  const std::string good = read_bytes(config());
+  const std::vector<std::pair<std::string, Json>> absurd = {
+      {"num_hidden_layers", 1'000'000'000'000},
+      {"hidden_size", -80},
+      {"vocab_size", std::int64_t{1} << 62},
+      {"head_dim", 15},
+      {"num_attention_heads", 0},
+      {"num_key_value_heads", 3},
+      {"rms_norm_eps", "small"},
+      {"model_type", "llama"},
+  };
+  for (const auto& [key, value] : absurd) {
+    SCOPED_TRACE(key);
+    change_config([&, k = key, v = value](Json& json) { json[k] = v; });
+    expect_refused({config(), key});
+    write_bytes(config(), good);
+  }
+  change_config([](Json& json) { json.erase("model_type"); });
+  expect_refused({config(), "model_type"});
+  write_bytes(config(), "");
+  expect_refused({config()});
+  write_bytes(config(), good.substr(0, good.size() / 2));
+  expect_refused({config()});
+  fs::remove(config());
+  expect_refused({config()});
+}
+
+TEST_F(BrokenFolder, AVocabularyThatDoesNotFit) {
+  change_config([](Json& json) { json["vocab_size"] = 500; });
+  expect_refused({weights(), "model.embed_tokens.weight"});
+}
+
+TEST_F(BrokenFolder, ATokenizerWithMoreIdsThanTheModel) {
+  TokenizerModel model = sample_model();
+  for (int i = 0; i < 200; ++i) {
+    model.pieces.push_back({"surplus" + std::to_string(i), -1000.0F - static_cast<float>(i)});
+  }
+  write_bytes(folder_ / "tokenizer.model", serialize_tokenizer_model(model));
+  expect_refused({folder_.string(), "512"});
+}
+
+TEST_F(BrokenFolder, ATokenizerCutShort) {
+  const fs::path file = folder_ / "tokenizer.model";
+  const std::string bytes = read_bytes(file);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, bytes.size() / 2 + 1}) {
+    write_bytes(file, bytes.substr(0, size));
+    expect_refused({file.string()});
+  }
+}
+
+TEST_F(BrokenFolder, NoRightToRead) {
+  fs::permissions(folder_, fs::perms::none);
+  {
+    const Unprivileged user;
+    expect_refused({folder_.string()});
+  }
+  fs::permissions(folder_, fs::perms::owner_all);
+}
+
+}  // namespace
+}  // namespace darkformer

@@ -1,0 +1,268 @@
+// darkformer convert: a model folder with another attention in chosen layers.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <ostream>
+
+#include "darkformer/base/error.h"
+#include "darkformer/base/system_info.h"
+#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/command.h"
+#include "darkformer/commands/layer_list.h"
+#include "darkformer/evaluation/collect_moments.h"
+#include "darkformer/model/conversion.h"
+#include "darkformer/text/token_encoder.h"
+#include "darkformer/text/tokenize.h"
+#include "darkformer/text/tokenizer.h"
+
+namespace darkformer {
+namespace {
+
+struct ConvertOptions {
+  std::filesystem::path model;
+  std::string attention = "dark";
+  std::optional<std::int64_t> features, rank;
+  std::int64_t window = 0, sinks = 0;
+  bool centre = false, iid = false, gate = true;
+  std::string init = "identity", placement = "kv-head", rope = "after";
+  std::vector<std::string> layers, keep_exact;
+  std::vector<std::filesystem::path> data;
+  std::int64_t tokens = 65536, context = 1024;
+  std::filesystem::path out;
+
+  void visit(auto&& field) {
+    field("model", model, "model folder to convert; it is not changed",
+          {.positional = true, .required = true});
+    field("attention", attention,
+          "attention of the converted layers; exact turns a converted model back",
+          {.choices = {"exact", "performer", "dark", "lfk", "constant", "random"}});
+    field("features", features, "random features per head",
+          {.minimum = 1, .empty_means = "the head size"});
+    field("rank", rank, "rank of the covariance (dark)",
+          {.minimum = 1, .empty_means = "the head size"});
+    field("window", window, "nearest keys that stay exact, the token's own included",
+          {.minimum = 0});
+    field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
+    field("gate", gate,
+          "with a window: join it to the far field by a learned gate (off: one common normaliser)");
+    field("centre", centre, "centre queries and keys by their means over --data");
+    field("init", init, "where the covariance's factor starts (dark); all but identity need --data",
+          {.choices = factor_start_names()});
+    field("placement", placement, "one set of parameters for each of these",
+          {.choices = {"kv-head", "query-head", "layer"}});
+    field("rope", rope, "does the factor act before or after the rotation",
+          {.choices = {"after", "before"}});
+    field("iid", iid, "independent draws instead of orthogonal ones");
+    field("layers", layers, "layers to convert: numbers, ranges (3-7) or all",
+          {.value_name = "LAYERS", .empty_means = "all layers without a sliding window"});
+    field("keep-exact", keep_exact, "layers to leave exact: numbers or ranges",
+          {.value_name = "LAYERS"});
+    field("data", data,
+          "text to take means and covariances from (.txt, .jsonl, .json.gz, .zst or token shards)");
+    field("tokens", tokens, "tokens of --data to read", {.minimum = 1});
+    field("context", context, "tokens per window while reading --data", {.minimum = 1});
+    field("out", out, "folder to write", {.required = true});
+  }
+};
+
+AttentionSpec spec_of(const ConvertOptions& o, const GemmaConfig& config) {
+  AttentionSpec spec;
+  spec.kind = *find_attention_kind(o.attention);
+  if (!has_features(spec.kind)) {
+    return spec;
+  }
+  spec.features = o.features.value_or(config.head_dim);
+  spec.rank = o.rank.value_or(config.head_dim);
+  spec.window = o.window, spec.sinks = o.sinks;
+  spec.centre = o.centre, spec.orthogonal = !o.iid;
+  spec.gate = o.gate && o.window > 0;
+  spec.placement = o.placement == "layer"        ? Placement::kLayer
+                   : o.placement == "query-head" ? Placement::kQueryHead
+                                                 : Placement::kKvHead;
+  spec.rope = o.rope == "before" ? RopeOrder::kBefore : RopeOrder::kAfter;
+  return spec;
+}
+
+std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const GemmaConfig& config) {
+  std::vector<bool> chosen(static_cast<std::size_t>(config.layers), false);
+  if (o.layers.empty()) {
+    for (std::int64_t i = 0; i < config.layers; ++i) {
+      // Turning back applies to whatever was converted.
+      chosen[i] = o.attention == "exact" || !config.is_sliding(i);
+    }
+  }
+  for (const std::int64_t i : parse_layers(o.layers, config.layers)) {
+    chosen[i] = true;
+  }
+  for (const std::int64_t i : parse_layers(o.keep_exact, config.layers)) {
+    chosen[i] = false;
+  }
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    if (chosen[i]) {
+      result.push_back(i);
+    }
+  }
+  return result;
+}
+
+void check_options(const ConvertOptions& o) {
+  const bool needs_data = o.centre || o.init != "identity";
+  if (needs_data && o.data.empty()) {
+    throw UsageError(concat("convert: ", o.centre ? "--centre" : "--init " + o.init,
+                            " needs text to measure on; give --data FILE"));
+  }
+  std::error_code failed;
+  require(!std::filesystem::equivalent(o.model, o.out, failed),
+          "convert: --out is the model's own folder, ", o.model.string(), "; give another");
+  require(!std::filesystem::exists(o.out / "config.json", failed), "convert: ", o.out.string(),
+          " holds a model already; remove it or give another --out");
+}
+
+std::vector<std::shared_ptr<LayerMoments>> moments_of(const ConvertOptions& o,
+                                                      Gemma& model,
+                                                      Context& context) {
+  const TokenEncoder encoder = token_encoder(Tokenizer::load(o.model));
+  const std::filesystem::path cache = std::filesystem::temp_directory_path() / "darkformer-tokens";
+  const EvaluationWindows windows(open_shards(o.data, cache, encoder), o.context);
+  const std::int64_t total = std::min(o.tokens, windows.tokens());
+  Progress progress = context.progress("measuring", total, "tokens");
+  std::int64_t shown = 0;
+  auto moments = collect_moments(model, windows, o.tokens, [&](std::int64_t read) {
+    context.stop_if_interrupted("convert: stopped; nothing was written");
+    progress.advance(read - shown);
+    shown = read;
+  });
+  return moments;
+}
+
+std::string describe(const AttentionSpec& spec) {
+  std::string text(attention_kind_name(spec.kind));
+  if (has_features(spec.kind)) {
+    text += concat(", ", spec.features, " features");
+    text += has_factor(spec.kind) ? concat(", rank ", spec.rank) : "";
+    text += spec.centre ? ", centred" : "";
+    text +=
+        spec.window > 0 ? concat(", window ", spec.window, spec.gate ? " with a gate" : "") : "";
+    text += spec.sinks > 0 ? concat(", ", spec.sinks, " sinks") : "";
+  }
+  return text;
+}
+
+// The least number of tokens from which the converted state is smaller than the original cache; 0: never.
+std::int64_t break_even(const std::function<std::int64_t(std::int64_t)>& before,
+                        const std::function<std::int64_t(std::int64_t)>& after) {
+  std::int64_t high = 1;
+  while (after(high) >= before(high)) {
+    high *= 2;
+    if (high > (std::int64_t{1} << 30)) {
+      return 0;
+    }
+  }
+  std::int64_t low = high / 2;
+  while (low + 1 < high) {
+    const std::int64_t middle = (low + high) / 2;
+    (after(middle) >= before(middle) ? low : high) = middle;
+  }
+  return high;
+}
+
+struct Summary {
+  std::vector<std::int64_t> layers;
+  AttentionSpec spec;
+  std::int64_t context, bytes_before, bytes_after, break_even;
+  bool softcap_dropped, window_dropped;
+};
+
+void print(const Summary& s,
+           const ConvertOptions& o,
+           const GemmaConfig& config,
+           std::ostream& out) {
+  out << "converted " << s.layers.size() << " of " << config.layers << " layers to "
+      << describe(s.spec) << ": " << layer_ranges(s.layers) << '\n';
+  if (s.softcap_dropped) {
+    out << "note: attention soft-capping has no form with random features; the converted layers go "
+           "without it\n";
+  }
+  if (s.window_dropped) {
+    out << "note: converted layers that had a sliding window now see the whole sequence\n";
+  }
+  out << "state per sequence at " << s.context << " tokens: " << bytes_text(s.bytes_after)
+      << ", against " << bytes_text(s.bytes_before) << " of keys and values in the exact model\n";
+  if (s.break_even > 0) {
+    out << "the state is the smaller one from " << s.break_even << " tokens on\n";
+  }
+  out << "wrote " << o.out.string() << '\n';
+}
+
+OrderedJson json_of(const Summary& s, const ConvertOptions& o) {
+  OrderedJson object;
+  object["out"] = o.out.string(), object["attention"] = o.attention, object["layers"] = s.layers,
+  object["context"] = s.context;
+  object["state_bytes"] = s.bytes_after, object["exact_state_bytes"] = s.bytes_before,
+  object["break_even_tokens"] = s.break_even;
+  return object;
+}
+
+// Bytes of the exact model's keys and values after so many tokens.
+std::int64_t exact_bytes(const GemmaConfig& config, std::int64_t tokens) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    sum += make_mixer(mixer_shape(config, i), {}, 0, 0)->state_bytes(tokens);
+  }
+  return sum;
+}
+
+void convert(const ConvertOptions& o, Context& context) {
+  check_options(o);
+  const std::shared_ptr<Gemma> model = load_gemma(o.model);
+  const GemmaConfig before = model->config();
+  const AttentionSpec spec = spec_of(o, before);
+  const std::vector<std::int64_t> layers = chosen_layers(o, before);
+  require(!layers.empty(),
+          "convert: no layer is chosen; every layer has a sliding window, or --keep-exact names "
+          "all: choose with --layers");
+  check_attention_spec(spec, before.head_dim, "convert");
+  const auto moments = o.centre || o.init != "identity"
+                           ? moments_of(o, *model, context)
+                           : std::vector<std::shared_ptr<LayerMoments>>();
+  model->set_draws(static_cast<std::uint64_t>(context.common.seed), 0);
+  Summary summary = {layers, spec, before.max_positions, 0, 0, 0, false, false};
+  for (const std::int64_t i : layers) {
+    model->set_attention(i, spec);
+    if (!moments.empty()) {
+      fit_mixer(*model->block(i)->attention()->mixer(), mixer_shape(before, i), spec, *moments[i],
+                factor_start(o.init));
+    }
+    summary.softcap_dropped = summary.softcap_dropped ||
+                              (before.attn_softcap > 0.0 && spec.kind != AttentionKind::kExact);
+    summary.window_dropped =
+        summary.window_dropped || (before.is_sliding(i) && spec.kind != AttentionKind::kExact);
+  }
+  context.stop_if_interrupted("convert: stopped; nothing was written");
+  save_gemma(o.out, *model, {.companions = o.model});
+  const auto exact = [&](std::int64_t tokens) { return exact_bytes(before, tokens); };
+  const auto converted = [&](std::int64_t tokens) { return model->state_bytes(tokens); };
+  summary.bytes_before = exact(summary.context), summary.bytes_after = converted(summary.context);
+  summary.break_even = spec.kind == AttentionKind::kExact ? 0 : break_even(exact, converted);
+  if (context.common.json) {
+    context.print_json(json_of(summary, o));
+  } else {
+    print(summary, o, before, context.out);
+  }
+}
+
+}  // namespace
+
+Command convert_command() {
+  return make_command<ConvertOptions>(
+      {.name = "convert",
+       .summary = "Give a model linear-time attention",
+       .example = "darkformer convert gemma-2b --attention dark --features 256 --centre --data "
+                  "text.jsonl --out gemma-2b-dark",
+       .details = "Writes a new folder; the original is not touched. Layers with a sliding window "
+                  "stay exact unless --layers names them. The converted "
+                  "model wants finetuning: see darkformer finetune."},
+      convert);
+}
+
+}  // namespace darkformer

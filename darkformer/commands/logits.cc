@@ -1,0 +1,78 @@
+// darkformer logits: what a model predicts after every token of a text, as a file.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/empty.h>
+
+#include <ostream>
+
+#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/tensor_bytes.h"
+#include "darkformer/commands/command.h"
+#include "darkformer/commands/model_options.h"
+
+namespace darkformer {
+namespace {
+
+struct LogitsOptions {
+  std::filesystem::path model;
+  std::vector<std::int64_t> ids;
+  std::optional<std::string> text;
+  std::filesystem::path out;
+  std::string embed_scale = "float32";
+
+  void visit(auto&& field) {
+    field("model", model, "model folder", {.positional = true, .required = true});
+    field("ids", ids, "token ids, taken as they are: no BOS is added", {.minimum = 0});
+    field("text", text, "text; BOS is put before it");
+    field("out", out, "safetensors file to write: \"logits\" (T,V) float32 and \"ids\" (T) int64",
+          {.required = true});
+    field("embed-scale", embed_scale, kEmbedScaleHelp, kEmbedScaleTraits);
+  }
+};
+
+at::Tensor ids_of(const LogitsOptions& options, const GemmaConfig& config) {
+  if (options.ids.empty() == !options.text.has_value()) {
+    throw UsageError("give either --ids or --text");
+  }
+  return token_row(options.text
+                       ? encode_with_bos(load_tokenizer(options.model, config), *options.text)
+                       : options.ids,
+                   config);
+}
+
+// (T,V), a block of tokens at a time.
+at::Tensor all_logits(Gemma& model, const at::Tensor& ids, const Context& context) {
+  at::Tensor logits = at::empty({ids.size(1), model.config().vocab_size});
+  GemmaState state;
+  read_shown(model, ids, state, context, [&](const at::Tensor& hidden) {
+    const std::int64_t count = hidden.size(1);
+    logits.narrow(0, state.position - count, count).copy_(model.logits(hidden.squeeze(0)));
+  });
+  return logits;
+}
+
+void logits(const LogitsOptions& options, Context& context) {
+  const auto model =
+      load_gemma(options.model, {.embed_scale = embed_scale_of(options.embed_scale)});
+  const at::Tensor ids = ids_of(options, model->config());
+  const at::Tensor values = all_logits(*model, ids, context);
+  write_safetensors(options.out, {source_of("logits", values), source_of("ids", ids.squeeze(0))});
+  if (context.common.json) {
+    context.print_json({{"out", options.out.string()},
+                        {"tokens", values.size(0)},
+                        {"vocab_size", values.size(1)}});
+  } else {
+    context.out << options.out.string() << ": logits of " << values.size(0) << " tokens\n";
+  }
+}
+
+}  // namespace
+
+Command logits_command() {
+  return make_command<LogitsOptions>(
+      {.name = "logits",
+       .summary = "Write a model's logits for every token of a text",
+       .example = "darkformer logits gemma-2b --text 'The sky is' --out logits.safetensors"},
+      logits);
+}
+
+}  // namespace darkformer

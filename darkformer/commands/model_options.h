@@ -1,0 +1,43 @@
+// What the commands on a model folder share: its tokenizer, its ids, its options.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "darkformer/commands/command.h"
+#include "darkformer/model/gemma.h"
+#include "darkformer/text/tokenizer.h"
+
+namespace darkformer {
+
+// --embed-scale, for every command that runs a model.
+inline const FieldTraits kEmbedScaleTraits = {.choices = {"float32", "bf16"}};
+inline constexpr const char* kEmbedScaleHelp =
+    "rounding of the embeddings' factor: none, or to bfloat16 as engines that compute in bfloat16";
+EmbedScale embed_scale_of(const std::string& choice);
+
+// The folder's tokenizer. Error: there is none, it is broken, or it has more ids than the model.
+Tokenizer load_tokenizer(const std::filesystem::path& folder, const GemmaConfig& config);
+// Nothing where the folder has no tokenizer file at all.
+std::optional<Tokenizer> find_tokenizer(const std::filesystem::path& folder,
+                                        const GemmaConfig& config);
+
+// BOS and the ids of the text.
+std::vector<std::int64_t> encode_with_bos(const Tokenizer& tokenizer, const std::string& text);
+
+// read_tokens with a display where it takes long; Ctrl-C ends it.
+void read_shown(Gemma& model,
+                const at::Tensor& ids,
+                GemmaState& state,
+                const Context& context,
+                const std::function<void(const at::Tensor& hidden)>& each = {});
+
+// (1,T). Error where an id is not one of the model.
+at::Tensor token_row(const std::vector<std::int64_t>& ids, const GemmaConfig& config);
+
+}  // namespace darkformer

@@ -1,0 +1,123 @@
+// Moments and what conversion makes of them: means, covariances, whitening.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/model/conversion.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "darkformer/base/error.h"
+
+namespace darkformer {
+namespace {
+
+using at::Tensor;
+
+const MixerShape kShape = {0, 4, 2, 6, 0.25, 0.0, 0};
+
+// Anisotropic queries and keys with means: (2,H,T,D).
+struct Data {
+  Data() {
+    at::manual_seed(3);
+    const Tensor map = at::randn({6, 6}) + 2.0 * at::eye(6);
+    q = at::matmul(at::randn({2, 4, 500, 6}), map) + at::randn({4, 1, 6});
+    k = at::matmul(at::randn({2, 2, 500, 6}), map.t()) + at::randn({2, 1, 6});
+  }
+  Tensor q, k;
+};
+
+LayerMoments moments_of(const Data& data) {
+  LayerMoments moments(4, 2, 6);
+  // In two parts: the sums must not care.
+  moments.add(data.q.slice(2, 0, 123), data.k.slice(2, 0, 123));
+  moments.add(data.q.slice(2, 123), data.k.slice(2, 123));
+  return moments;
+}
+
+// The moments of rows (N,D) by their definition.
+Tensor covariance_of(const Tensor& rows) {
+  const Tensor centred = (rows - rows.mean(0)).to(at::kDouble);
+  return at::matmul(centred.t(), centred) / rows.size(0);
+}
+
+double largest(const Tensor& x) {
+  return x.abs().max().item<double>();
+}
+
+TEST(LayerMoments, EqualTheirDefinition) {
+  const Data data;
+  const LayerMoments moments = moments_of(data);
+  EXPECT_EQ(moments.tokens(), 1000);
+  for (std::int64_t g = 0; g < 2; ++g) {
+    // Query heads 2g and 2g+1 share kv head g.
+    const Tensor queries = data.q.slice(1, 2 * g, 2 * g + 2).reshape({-1, 6}).to(at::kDouble);
+    EXPECT_LT(largest(moments.query_mean(2)[g] - queries.mean(0)), 1e-5);
+    EXPECT_LT(largest(moments.query_covariance(2)[g] - covariance_of(queries)), 1e-3);
+    const Tensor keys = data.k.select(1, g).reshape({-1, 6}).to(at::kDouble);
+    EXPECT_LT(largest(moments.key_covariance(2)[g] - covariance_of(keys)), 1e-3);
+    EXPECT_LT(largest(moments.key_mean(4)[2 * g + 1] - keys.mean(0)), 1e-5);
+  }
+  const Tensor all = data.q.transpose(0, 1).reshape({-1, 6}).to(at::kDouble);
+  EXPECT_LT(largest(moments.query_covariance(1)[0] - covariance_of(all)), 1e-3);
+}
+
+AttentionSpec dark_spec(std::int64_t rank) {
+  AttentionSpec spec;
+  spec.kind = AttentionKind::kDark;
+  spec.features = 8;
+  spec.rank = rank;
+  spec.centre = true;
+  return spec;
+}
+
+Tensor parameter(Mixer& mixer, const std::string& name) {
+  return mixer.named_parameters().contains(name) ? mixer.named_parameters()[name]
+                                                 : mixer.named_buffers()[name];
+}
+
+TEST(Conversion, SetsCentresAndWhitens) {
+  const Data data;
+  const LayerMoments moments = moments_of(data);
+  for (const std::int64_t rank : {6, 4}) {
+    const auto mixer = make_mixer(kShape, dark_spec(rank), 1, 0);
+    fit_mixer(*mixer, kShape, dark_spec(rank), moments, FactorStart::kWhiten);
+    EXPECT_LT(largest(parameter(*mixer, "query_center") - moments.query_mean(2)), 1e-5);
+    EXPECT_LT(largest(parameter(*mixer, "key_center") - moments.key_mean(2)), 1e-5);
+    const Tensor factor = parameter(*mixer, "factor").to(at::kDouble);  // (G,R,D)
+    const Tensor lambda = 0.5 * 0.25 * (moments.query_covariance(2) + moments.key_covariance(2));
+    const Tensor white = at::matmul(at::matmul(factor, lambda), factor.transpose(-1, -2));
+    EXPECT_LT(largest(white - at::eye(rank, at::kDouble)), 0.05)
+        << rank;  // the ridge takes a little
+  }
+}
+
+TEST(Conversion, StartsDifferByTheirScale) {
+  const LayerMoments moments = moments_of(Data());
+  const auto start = [&](FactorStart which) {
+    const auto mixer = make_mixer(kShape, dark_spec(6), 1, 0);
+    fit_mixer(*mixer, kShape, dark_spec(6), moments, which);
+    return parameter(*mixer, "factor").detach().clone();
+  };
+  const Tensor whiten = start(FactorStart::kWhiten);
+  EXPECT_LT(largest(start(FactorStart::kWhitenQuarter) - std::pow(6.0, -0.25) * whiten), 1e-5);
+  EXPECT_LT(largest(start(FactorStart::kWhitenHalf) - std::pow(6.0, -0.5) * whiten), 1e-5);
+  EXPECT_LT(largest(start(FactorStart::kIdentity) - at::eye(6)), 1e-6);
+  // match: the trace of M Lambda M^T is that of Lambda.
+  const Tensor lambda = 0.5 * 0.25 * (moments.query_covariance(2) + moments.key_covariance(2));
+  const Tensor match = start(FactorStart::kWhitenMatch).to(at::kDouble);
+  const Tensor mapped = at::matmul(at::matmul(match, lambda), match.transpose(-1, -2));
+  for (std::int64_t g = 0; g < 2; ++g) {
+    const double before = lambda[g].trace().item<double>();
+    EXPECT_NEAR(mapped[g].trace().item<double>(), before, 0.01 * before);
+  }
+}
+
+TEST(Conversion, RefusesTooFewTokens) {
+  LayerMoments few(4, 2, 6);
+  few.add(at::randn({1, 4, 3, 6}), at::randn({1, 2, 3, 6}));
+  const auto mixer = make_mixer(kShape, dark_spec(6), 1, 0);
+  EXPECT_THROW(fit_mixer(*mixer, kShape, dark_spec(6), few, FactorStart::kWhiten), Error);
+  EXPECT_THROW(factor_start("whitish"), Error);
+}
+
+}  // namespace
+}  // namespace darkformer

@@ -1,0 +1,103 @@
+"""darkformer convert on a small model of each family: folders that load, run, decode, and turn back."""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = os.environ["DARKFORMER"]
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+class Convert(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.out = Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def good(self, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def logits(self, model):
+        file = self.out / "logits.safetensors"
+        self.good("logits", model, "--ids", "2,17,44,101,9,300,12,7,7,250,81,33", "--out", file)
+        data = file.read_bytes()
+        file.unlink()
+        return data
+
+    def test_every_kind_of_every_family(self):
+        for family in ("gemma1", "gemma2", "gemma3"):
+            for kind in ("performer", "dark", "lfk", "constant", "random"):
+                with self.subTest(family=family, kind=kind):
+                    to = self.out / f"{family}-{kind}"
+                    text = self.good("convert", GOLDEN / family, "--attention", kind, "--out", to)
+                    self.assertIn("converted", text)
+                    config = json.loads((to / "config.json").read_text())
+                    self.assertEqual(config["architectures"], ["DarkGemmaForCausalLM"])
+                    self.assertIn(kind, {layer["attention"] for layer in config["darkformer"]["layers"]})
+                    self.assertNotEqual(self.logits(to), self.logits(GOLDEN / family))
+
+    def test_there_and_back_again(self):
+        for family in ("gemma1", "gemma2", "gemma3"):
+            with self.subTest(family=family):
+                there, back = self.out / f"{family}-there", self.out / f"{family}-back"
+                self.good("convert", GOLDEN / family, "--attention", "dark", "--layers", "all", "--window", "4", "--out", there)
+                self.good("convert", there, "--attention", "exact", "--out", back)
+                self.assertEqual(self.logits(back), self.logits(GOLDEN / family))
+                config = json.loads((back / "config.json").read_text())
+                original = json.loads((GOLDEN / family / "config.json").read_text())
+                self.assertEqual(config.get("architectures"), original.get("architectures"))
+                self.assertNotIn("darkformer", config)
+
+    def test_sliding_layers_stay_exact_unless_asked(self):
+        to = self.out / "g3"
+        result = json.loads(self.good("convert", GOLDEN / "gemma3", "--attention", "dark", "--out", to, "--json").splitlines()[-1])
+        self.assertEqual(result["layers"], [5])
+        self.assertGreater(result["break_even_tokens"], 0)
+        result = json.loads(self.good("convert", GOLDEN / "gemma3", "--attention", "dark", "--layers", "0-2,5", "--keep-exact", "1",
+                                      "--out", self.out / "some", "--json").splitlines()[-1])
+        self.assertEqual(result["layers"], [0, 2, 5])
+
+    def test_wrong_usage(self):
+        model = GOLDEN / "gemma1"
+        for arguments, words in (
+                (["--attention", "dark", "--centre", "--out", self.out / "x"], "--data"),
+                (["--attention", "dark", "--init", "whiten", "--out", self.out / "x"], "--data"),
+                (["--attention", "dork", "--out", self.out / "x"], "dark"),
+                (["--attention", "dark", "--layers", "9", "--out", self.out / "x"], "layer 9"),
+                (["--attention", "dark", "--layers", "2-1", "--out", self.out / "x"], "backwards"),
+                (["--attention", "dark"], "--out")):
+            done = run("convert", model, *arguments)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
+            self.assertIn(words, done.stderr)
+        for arguments, words in (
+                (["--attention", "dark", "--out", model], "own folder"),
+                (["--attention", "dark", "--rank", "17", "--out", self.out / "x"], "rank"),
+                (["--attention", "performer", "--rank", "4", "--out", self.out / "x"], "rank"),
+                (["--attention", "dark", "--rope", "before", "--rank", "4", "--out", self.out / "x"], "before")):
+            done = run("convert", model, *arguments)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done)
+            self.assertIn(words, done.stderr)
+        self.assertEqual(list(self.out.iterdir()), [])
+
+    def test_the_original_is_not_touched(self):
+        before = {file.name: file.read_bytes() for file in (GOLDEN / "gemma1").iterdir()}
+        self.good("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "a")
+        self.assertEqual(before, {file.name: file.read_bytes() for file in (GOLDEN / "gemma1").iterdir()})
+        done = run("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "a")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("already", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
