@@ -8,7 +8,6 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
-pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 
 # oneDNN: the library by hand, because Debian 12's dnnl-config.cmake asks for OpenCL headers that nothing here needs.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h REQUIRED)
@@ -26,6 +25,7 @@ target_compile_options(torch_cpp INTERFACE ${TORCH_CXX_FLAGS})
 
 if(DARKFORMER_TESTS)
   find_package(GTest REQUIRED)
+  pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 endif()
 if(DARKFORMER_BENCH)
   find_package(benchmark REQUIRED)

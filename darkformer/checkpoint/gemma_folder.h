@@ -31,9 +31,9 @@ struct SaveOptions {
   std::uint64_t shard_bytes = 0;  // 0: one file
 };
 
-// Writes the folder atomically: config.json, the weights in their present types under Hugging Face's
-// names, and the companions. Loading it gives the same bits. A multimodal config becomes that of its
-// language model, which is all there is to save.
+// Writes the folder atomically: config.json, the weights in their present types under Hugging
+// Face's names, and the companions. Loading it gives the same bits. A multimodal config becomes
+// that of its language model, which is all there is to save.
 void save_gemma(const std::filesystem::path& folder,
                 const Gemma& model,
                 const SaveOptions& options = {});

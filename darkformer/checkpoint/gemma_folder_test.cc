@@ -38,17 +38,44 @@ GemmaConfig converted_config(GemmaFamily family) {
   return config;
 }
 
+void expect_just_the_expected_tensors(const GemmaConfig& config) {
+  auto tensors = tensors_of(*small_gemma(config));
+  for (const ExpectedTensor& expected : expected_tensors(config)) {
+    const auto found = tensors.find(expected.name);
+    ASSERT_NE(found, tensors.end()) << expected.name;
+    EXPECT_EQ(found->second.sizes().vec(), expected.shape) << expected.name;
+    tensors.erase(found);
+  }
+  EXPECT_TRUE(tensors.empty()) << tensors.begin()->first;
+}
+
 TEST(GemmaFolder, ModelsHaveJustTheExpectedTensors) {
   for (const GemmaFamily family : all_families()) {
-    const GemmaConfig config = converted_config(family);
-    auto tensors = tensors_of(*small_gemma(config));
-    for (const ExpectedTensor& expected : expected_tensors(config)) {
-      const auto found = tensors.find(expected.name);
-      ASSERT_NE(found, tensors.end()) << expected.name;
-      EXPECT_EQ(found->second.sizes().vec(), expected.shape) << expected.name;
-      tensors.erase(found);
+    expect_just_the_expected_tensors(converted_config(family));
+  }
+}
+
+TEST(GemmaFolder, EveryKindHasJustTheExpectedTensors) {
+  for (int i = 0; i <= static_cast<int>(AttentionKind::kRandom); ++i) {
+    const auto kind = static_cast<AttentionKind>(i);
+    SCOPED_TRACE(attention_kind_name(kind));
+    for (const Placement placement :
+         {Placement::kKvHead, Placement::kQueryHead, Placement::kLayer}) {
+      GemmaConfig config = small_config(GemmaFamily::kGemma2);
+      AttentionSpec& spec = config.attention[1];
+      spec.kind = kind;
+      if (has_features(kind)) {
+        spec = {.kind = kind,
+                .features = 12,
+                .rank = has_factor(kind) ? 6 : 8,
+                .placement = placement,
+                .window = 3,
+                .sinks = 1,
+                .centre = true,
+                .gate = true};
+      }
+      expect_just_the_expected_tensors(config);
     }
-    EXPECT_TRUE(tensors.empty()) << tensors.begin()->first;
   }
 }
 

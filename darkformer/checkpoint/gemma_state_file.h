@@ -12,8 +12,8 @@ namespace darkformer {
 // fingerprint and a checksum of everything. Written atomically. The state must have read a token.
 void save_state(const std::filesystem::path& file, const GemmaState& state, const Gemma& model);
 
-// Going on from the result gives the same bits as going on from what was saved. Error, one line: not
-// such a file, damaged, or made by a model with other weights or draws.
+// Going on from the result gives the same bits as going on from what was saved. Error, one line:
+// not such a file, damaged, or made by a model with other weights or draws.
 GemmaState load_state(const std::filesystem::path& file, const Gemma& model);
 
 }  // namespace darkformer

@@ -11,8 +11,8 @@
 
 namespace darkformer {
 
-// The tensor of a view, without a copy where its bytes are aligned; `owner` keeps them alive. It must
-// not be written to: the bytes are mapped read-only. Error: a type that libtorch does not have.
+// The tensor of a view, without a copy where its bytes are aligned; `owner` keeps them alive. It
+// must not be written to: the bytes are mapped read-only. Error: a type libtorch does not have.
 at::Tensor mapped_tensor(const TensorView& view, std::shared_ptr<const void> owner);
 // A tensor of its own with the view's values.
 at::Tensor copied_tensor(const TensorView& view);

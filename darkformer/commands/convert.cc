@@ -148,7 +148,8 @@ std::string describe(const AttentionSpec& spec) {
   return text;
 }
 
-// The least number of tokens from which the converted state is smaller than the original cache; 0: never.
+// The least number of tokens from which the converted state is smaller than the original cache; 0:
+// never.
 std::int64_t break_even(const std::function<std::int64_t(std::int64_t)>& before,
                         const std::function<std::int64_t(std::int64_t)>& after) {
   std::int64_t high = 1;

@@ -76,7 +76,7 @@ struct LayerRun {
   std::string attention;
 
   std::string range() const {
-    return first == last ? std::to_string(first) : concat(first, "-", last);
+    return first == last ? concat("layer ", first) : concat("layers ", first, "-", last);
   }
 };
 
@@ -146,7 +146,7 @@ void print(const GemmaConfig& config,
       << "state       " << bytes_text(state.per_token) << " for each token and "
       << bytes_text(state.constant) << " once\n";
   for (const LayerRun& run : layer_runs(config)) {
-    out << "attention   layers " << run.range() << ": " << run.attention << "\n";
+    out << "attention   " << run.range() << ": " << run.attention << "\n";
   }
 }
 

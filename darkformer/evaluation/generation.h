@@ -31,8 +31,8 @@ struct Generation {
   EndReason end = EndReason::kMaxTokens;
 };
 
-// Goes on from a state that has read at least one token (of one sequence). `each` gets every id with
-// the text that has become certain with it, and once -1 with the rest. Polls interrupted().
+// Goes on from a state that has read at least one token (of one sequence). `each` gets every id
+// with the text that has become certain with it, and once -1 with the rest. Polls interrupted().
 Generation generate(Gemma& model,
                     GemmaState& state,
                     const std::optional<Tokenizer>& tokenizer,

@@ -40,7 +40,7 @@ std::string StopStrings::push(std::string_view text) {
     held = std::max(held, held_back(pending_, word));
   }
   stopped_ = end != std::string::npos;
-  const std::string out = pending_.substr(0, stopped_ ? end : pending_.size() - held);
+  std::string out = pending_.substr(0, stopped_ ? end : pending_.size() - held);
   pending_ = stopped_ ? "" : pending_.substr(out.size());
   return out;
 }

@@ -12,7 +12,7 @@
 namespace darkformer::kernels {
 namespace {
 
-// A widened block of the weight: 2 MiB, which stays in cache between its conversion and its product.
+// A widened block of the weight is 2 MiB: it stays in cache between conversion and product.
 constexpr std::size_t kBlockValues = std::size_t{1} << 19U;
 constexpr std::size_t kLeastBlockRows = 64;
 constexpr std::size_t kRowsPerThread = 16;

@@ -57,9 +57,12 @@ TEST(AttentionSpec, ReadsAndWritesTheDocumentedForm) {
 TEST(AttentionSpec, EveryOptionSurvives) {
   for (const Placement placement : {Placement::kKvHead, Placement::kQueryHead, Placement::kLayer}) {
     for (const RopeOrder rope : {RopeOrder::kAfter, RopeOrder::kBefore}) {
+      if (rope == RopeOrder::kBefore && placement == Placement::kQueryHead) {
+        continue;
+      }
       const AttentionSpec spec{.kind = AttentionKind::kAderf,
                                .features = 3,
-                               .rank = 5,
+                               .rank = rope == RopeOrder::kBefore ? 16 : 5,
                                .placement = placement,
                                .rope = rope,
                                .window = 7,
@@ -96,6 +99,9 @@ TEST(AttentionSpec, RefusesWhatMakesNoSense) {
   expect(R"({"attention":"dark","features":4,"gate":true})", "\"gate\" needs a window");
   expect(R"({"attention":"dark","features":4,"placement":"head"})", "\"placement\" is head");
   expect(R"({"attention":"dark","features":4,"rope":"never"})", "\"rope\" is never");
+  expect(R"({"attention":"dark","features":4,"rank":8,"rope":"before"})", "needs the full rank");
+  expect(R"({"attention":"dark","features":4,"rope":"before","placement":"query-head"})",
+         "needs one M");
   expect(R"({"attention":"dark","features":4,"orthogonal":1})", "\"orthogonal\" must be true or");
   expect(R"({"attention":"dark","features":4,"windows":3})", "unknown key \"windows\"");
 }

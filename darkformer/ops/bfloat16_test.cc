@@ -1,5 +1,5 @@
-// A bfloat16 product in libtorch must not die: on hosts that report AMX and hide its leaves it would,
-// were oneDNN's instruction set not capped when the kernels load.
+// A bfloat16 product in libtorch must not die: on hosts that report AMX and hide its leaves it
+// would, were oneDNN's instruction set not capped when the kernels load.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -25,7 +25,7 @@ struct Embedding : torch::autograd::Function<Embedding> {
     const at::Tensor ids = strided_ids.contiguous(), weight = strided_weight.contiguous();
     auto sizes = ids.sizes().vec();
     sizes.push_back(weight.size(1));
-    const at::Tensor y = at::empty(sizes, weight.options().dtype(at::kFloat));
+    at::Tensor y = at::empty(sizes, weight.options().dtype(at::kFloat));
     kernels::embed(stored_matrix(weight), token_ids(ids), ids.numel(), static_cast<float>(scale),
                    y.data_ptr<float>());
     context->save_for_backward({ids});

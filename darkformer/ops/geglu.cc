@@ -28,7 +28,7 @@ struct Geglu : torch::autograd::Function<Geglu> {
                             const at::Tensor& strided_gate,
                             const at::Tensor& strided_up) {
     const at::Tensor gate = strided_gate.contiguous(), up = strided_up.contiguous();
-    const at::Tensor y = at::empty_like(gate);
+    at::Tensor y = at::empty_like(gate);
     kernels::geglu(count(y), gate.data_ptr<float>(), up.data_ptr<float>(), y.data_ptr<float>());
     context->save_for_backward({gate, up});
     return y;

@@ -24,7 +24,7 @@ struct Linear : torch::autograd::Function<Linear> {
     const at::Tensor x = strided_x.contiguous(), weight = strided_weight.contiguous();
     auto sizes = x.sizes().vec();
     sizes.back() = weight.size(0);
-    const at::Tensor y = at::empty(sizes, x.options());
+    at::Tensor y = at::empty(sizes, x.options());
     kernels::linear(stored_matrix(weight), x.data_ptr<float>(), row_count(x), y.data_ptr<float>());
     // x is needed for the weight's gradient alone: a frozen weight does not keep it alive.
     context->save_for_backward({strided_weight.requires_grad() ? x : at::Tensor(), weight});

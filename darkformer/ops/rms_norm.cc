@@ -27,7 +27,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
                             const at::Tensor& strided_weight,
                             double epsilon) {
     const at::Tensor x = strided_x.contiguous(), weight = strided_weight.contiguous();
-    const at::Tensor y = at::empty_like(x);
+    at::Tensor y = at::empty_like(x);
     kernels::rms_norm(shape_of(x, epsilon), x.data_ptr<float>(), weight.data_ptr<float>(),
                       y.data_ptr<float>());
     context->save_for_backward({x, weight});

@@ -43,7 +43,7 @@ struct Rotary : torch::autograd::Function<Rotary> {
                             const TablePointer& table,
                             std::int64_t start) {
     const at::Tensor x = with_dense_rows(strided_x);
-    const at::Tensor y = with_dense_rows(at::empty_like(x));
+    at::Tensor y = with_dense_rows(at::empty_like(x));
     kernels::rotary(shape_of(x, start), *table, heads_view(x), heads_view_of_output(y));
     context->saved_data["table"] =
         at::IValue::make_capsule(c10::make_intrusive<TableHolder>(table));
