@@ -48,10 +48,4 @@ Shards open_data(const std::vector<fs::path>& files,
                      options);
 }
 
-void check_vocabulary(const Tokenizer& tokenizer, std::int64_t vocab_size, const fs::path& model) {
-  require(tokenizer.text_ids() <= vocab_size, model.string(), ": its tokenizer gives ids up to ",
-          tokenizer.text_ids() - 1, " but the model has ", vocab_size,
-          " embeddings; they do not belong together");
-}
-
 }  // namespace darkformer

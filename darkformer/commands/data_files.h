@@ -22,9 +22,4 @@ Shards open_data(const std::vector<std::filesystem::path>& files,
                  const Tokenizer& tokenizer,
                  const Context& context);
 
-// Error unless every id of the tokenizer's texts has an embedding.
-void check_vocabulary(const Tokenizer& tokenizer,
-                      std::int64_t vocab_size,
-                      const std::filesystem::path& model);
-
 }  // namespace darkformer

@@ -8,6 +8,7 @@
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/data_files.h"
+#include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/evaluator.h"
 #include "darkformer/text/evaluation_windows.h"
 
@@ -23,7 +24,7 @@ struct EvalOptions {
   std::int64_t context = 1024;
   std::int64_t max_tokens = 0;
   std::optional<std::int64_t> batch;
-  std::string embed_scale = "f32";
+  std::string embed_scale = "float32";
   std::optional<fs::path> cache;
 
   void visit(auto&& field) {
@@ -35,16 +36,14 @@ struct EvalOptions {
     field("max-tokens", max_tokens, "stop after about so many tokens; 0: all", {.minimum = 0});
     field("batch", batch, "windows read at once",
           {.minimum = 1, .empty_means = "as many as make 4096 tokens"});
-    field("embed-scale", embed_scale, "rounding of the embedding scale",
-          {.choices = {"f32", "bf16"}});
+    field("embed-scale", embed_scale, kEmbedScaleHelp, kEmbedScaleTraits);
     field("cache", cache, "folder for tokenised texts",
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
   }
 };
 
 std::shared_ptr<Gemma> load(const fs::path& folder, const EvalOptions& options) {
-  return load_gemma(folder, {.embed_scale = options.embed_scale == "bf16" ? EmbedScale::kBfloat16
-                                                                          : EmbedScale::kFloat32});
+  return load_gemma(folder, {.embed_scale = embed_scale_of(options.embed_scale)});
 }
 
 EvaluationResult measure(const EvalOptions& options,
@@ -97,9 +96,8 @@ void print_table(const EvaluationResult& result, std::ostream& out) {
 }
 
 void eval(const EvalOptions& options, Context& context) {
-  const Tokenizer tokenizer = Tokenizer::load(options.model);
   const std::shared_ptr<Gemma> model = load(options.model, options);
-  check_vocabulary(tokenizer, model->config().vocab_size, options.model);
+  const Tokenizer tokenizer = load_tokenizer(options.model, model->config());
   const std::shared_ptr<Gemma> base = options.against ? load(*options.against, options) : nullptr;
   const EvaluationWindows windows(
       open_data(options.data, options.cache.value_or(fs::path()), tokenizer, context),

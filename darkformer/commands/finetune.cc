@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/model_options.h"
 #include "darkformer/commands/training_options.h"
 
 namespace darkformer {
@@ -12,9 +13,10 @@ namespace fs = std::filesystem;
 struct FinetuneOptions : TrainingOptions {
   fs::path model;
   std::string scope = "all";
-  std::string embed_scale = "f32";
+  std::string embed_scale = "float32";
   std::optional<fs::path> teacher;
   double distill_logits = 1;
+  double distill_attention = 0;
   double loss_weight = 1;
 
   void visit(auto&& field) {
@@ -25,11 +27,13 @@ struct FinetuneOptions : TrainingOptions {
           {.choices = {"all", "attention"}});
     visit_steps(field);
     visit_watching(field);
-    field("embed-scale", embed_scale, "rounding of the embedding scale",
-          {.choices = {"f32", "bf16"}});
+    field("embed-scale", embed_scale, kEmbedScaleHelp, kEmbedScaleTraits);
     field("teacher", teacher, "model folder to learn from besides the text",
           {.value_name = "MODEL", .empty_means = "none"});
     field("distill-logits", distill_logits, "weight of KL(teacher || model), with --teacher",
+          {.minimum = 0});
+    field("distill-attention", distill_attention,
+          "weight of the distance between the outputs of both models' attention, layer by layer",
           {.minimum = 0});
     field("loss-weight", loss_weight, "weight of the next-token loss, with --teacher",
           {.minimum = 0});
@@ -38,9 +42,8 @@ struct FinetuneOptions : TrainingOptions {
 
 LoadOptions load_options(const FinetuneOptions& options) {
   const TrainScope scope = options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;
-  return {
-      .embed_scale = options.embed_scale == "bf16" ? EmbedScale::kBfloat16 : EmbedScale::kFloat32,
-      .trains = [scope](const std::string& name) { return is_trained(scope, name); }};
+  return {.embed_scale = embed_scale_of(options.embed_scale),
+          .trains = [scope](const std::string& name) { return is_trained(scope, name); }};
 }
 
 std::shared_ptr<Gemma> load_teacher(const FinetuneOptions& options) {
@@ -49,8 +52,10 @@ std::shared_ptr<Gemma> load_teacher(const FinetuneOptions& options) {
 
 void finetune(const FinetuneOptions& options, Context& context) {
   check_training_options(options);
-  PreparedRun run{Tokenizer::load(options.model), options.model, {}, load_teacher(options), {}};
-  run.distillation = {.loss_weight = options.loss_weight, .logits_weight = options.distill_logits};
+  const GemmaConfig config = read_gemma_config(options.model / "config.json");
+  PreparedRun run{
+      load_tokenizer(options.model, config), options.model, {}, load_teacher(options), {}};
+  run.distillation = {options.loss_weight, options.distill_logits, options.distill_attention};
   run.load = [&](const Checkpoint* start) {
     auto model =
         load_gemma(start != nullptr ? start->folder : options.model, load_options(options));

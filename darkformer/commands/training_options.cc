@@ -131,7 +131,6 @@ void train(const TrainingOptions& options, const PreparedRun& run, Context& cont
   const std::optional<Checkpoint> start =
       options.resume ? RunCheckpoints(options.out, options.keep).latest() : std::nullopt;
   const std::shared_ptr<Gemma> model = run.load(start ? &*start : nullptr);
-  check_vocabulary(run.tokenizer, model->config().vocab_size, run.companions);
   const auto tokens = std::make_shared<PackedTokens>(
       open_data(options.data, options.cache.value_or(fs::path()), run.tokenizer, context));
   const CorpusSplit split = split_corpus(

@@ -39,7 +39,11 @@ at::Tensor Block::finish(const at::Tensor& x, const at::Tensor& attended) const 
 }
 
 at::Tensor Block::forward(const at::Tensor& x) {
-  return finish(x, attention_->forward(input_norm_->forward(x)));
+  return finish(x, attend(x));
+}
+
+at::Tensor Block::attend(const at::Tensor& x) {
+  return attention_->forward(input_norm_->forward(x));
 }
 
 at::Tensor Block::extend(const at::Tensor& x, std::int64_t start, MixerState& state) {

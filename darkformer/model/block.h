@@ -23,13 +23,14 @@ class Block : public torch::nn::Module {
   // x (B,T,E) -> (B,T,E), as in Attention.
   at::Tensor forward(const at::Tensor& x);
   at::Tensor extend(const at::Tensor& x, std::int64_t start, MixerState& state);
+  // forward in its two halves, for those who look at what is between: forward(x) is
+  // finish(x, attend(x)), attend(x) is attention(N1 x).
+  at::Tensor attend(const at::Tensor& x);
+  at::Tensor finish(const at::Tensor& x, const at::Tensor& attended) const;
 
   const std::shared_ptr<Attention>& attention() const { return attention_; }
 
  private:
-  // y from x and what attention made of it.
-  at::Tensor finish(const at::Tensor& x, const at::Tensor& attended) const;
-
   std::shared_ptr<Attention> attention_;
   std::shared_ptr<FeedForward> feed_forward_;
   std::shared_ptr<Norm> input_norm_, post_attention_norm_;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "darkformer/base/error.h"
+
 namespace darkformer {
 
 using at::Tensor;
@@ -21,6 +23,13 @@ Tensor kl_sum(const Tensor& logits, const Tensor& teacher_logits, const Tensor& 
   const Tensor log_teacher = at::log_softmax(teacher_logits, -1);  // (n,V)
   const Tensor kl = (log_teacher.exp() * (log_teacher - log_p)).sum(-1);
   return (kl * counted).sum();
+}
+
+std::int64_t converted_layers(const Gemma& model) {
+  const auto& specs = model.config().attention;
+  return std::count_if(specs.begin(), specs.end(), [](const AttentionSpec& spec) {
+    return spec.kind != AttentionKind::kExact;
+  });
 }
 
 Tensor teacher_states(Gemma& teacher, const Tensor& inputs) {
@@ -58,6 +67,30 @@ DistillationTerm distill(const Gemma& model,
   }
   term.objective = (hidden * rows.grad().view_as(hidden)).sum();
   return term;
+}
+
+double distill_attention(Gemma& model, Gemma& teacher, const Tensor& inputs, double weight) {
+  const GemmaConfig &config = model.config(), &other = teacher.config();
+  require(config.layers == other.layers && config.hidden_size == other.hidden_size,
+          "the teacher has ", other.layers, " layers of width ", other.hidden_size,
+          ", the model has ", config.layers, " of width ", config.hidden_size,
+          "; to match their attention they must be the same");
+  const std::int64_t converted = converted_layers(model);
+  double sum = 0;
+  const at::NoGradGuard no_gradients;
+  Tensor x = teacher.embedding()->forward(inputs);  // (B,T,E)
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const Tensor want = teacher.block(layer)->attend(x);  // (B,T,E)
+    if (config.attention[static_cast<std::size_t>(layer)].kind != AttentionKind::kExact) {
+      const at::AutoGradMode gradients(true);
+      const Tensor error = (model.block(layer)->attend(x) - want).square().sum();
+      const Tensor distance = error / want.square().sum();
+      (distance * (weight / static_cast<double>(converted))).backward();
+      sum += distance.item<double>() / static_cast<double>(converted);
+    }
+    x = teacher.block(layer)->finish(x, want);
+  }
+  return sum;
 }
 
 }  // namespace darkformer

@@ -1,4 +1,5 @@
-// Learning from a teacher: the distance between two models' next-token distributions, as a loss.
+// Learning from a teacher: the distance between two models' distributions, and between the outputs
+// of their attention, as losses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +11,9 @@
 namespace darkformer {
 
 struct DistillationOptions {
-  double loss_weight = 1;    // of the next-token loss
-  double logits_weight = 0;  // of KL(teacher || model)
+  double loss_weight = 1;       // of the next-token loss
+  double logits_weight = 0;     // of KL(teacher || model)
+  double attention_weight = 0;  // of the distance between attention outputs
 };
 
 struct DistillationTerm {
@@ -29,5 +31,11 @@ DistillationTerm distill(const Gemma& model,
                          const at::Tensor& hidden,
                          double share,
                          const DistillationOptions& options);
+
+// The mean over the converted layers of  |o - o_teacher|^2 / |o_teacher|^2 , where both attentions
+// read the teacher's own hidden states: each layer learns by itself, whatever the others do yet.
+// Adds weight times the gradient to the parameters' .grad, a layer at a time; returns the mean (0
+// without a converted layer). Error: models of different shapes.
+double distill_attention(Gemma& model, Gemma& teacher, const at::Tensor& inputs, double weight);
 
 }  // namespace darkformer

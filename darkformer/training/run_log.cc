@@ -40,6 +40,9 @@ OrderedJson step_json(const StepReport& report, const StepFacts& facts) {
   if (report.distillation_loss != 0) {
     line["distillation_loss"] = report.distillation_loss;
   }
+  if (report.attention_distance != 0) {
+    line["attention_distance"] = report.attention_distance;
+  }
   line["tokens_per_second"] = facts.tokens_per_second;
   line["spike"] = report.spike;
   line["spikes"] = facts.spikes;

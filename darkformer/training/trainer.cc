@@ -56,6 +56,7 @@ StepReport Trainer::step() {
   report.loss = sums.loss / tokens;
   report.accuracy = static_cast<double>(sums.correct) / tokens;
   report.distillation_loss = sums.distillation_loss;
+  report.attention_distance = sums.attention_distance;
   report.gradient_norm = gradient_norm(optimizer_.parameters());
   report.finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
   if (report.finite) {
@@ -87,14 +88,30 @@ void Trainer::pass(const TokenBatch& rows, std::int64_t counted, PassSums& sums)
   const ops::CrossEntropy entropy = model_->loss(hidden, tokens.targets);
   at::Tensor objective = entropy.loss.sum() * share;
   if (teacher_) {
-    const DistillationTerm term =
-        distill(*model_, *teacher_, tokens, hidden, share, options_.distillation);
-    objective = objective * options_.distillation.loss_weight + term.objective;
-    sums.distillation_loss += term.value;
+    objective = objective * options_.distillation.loss_weight + taught(tokens, hidden, share, sums);
   }
   objective.backward();
   sums.loss += entropy.loss.detach().to(at::kDouble).sum().item<double>();
   sums.correct += entropy.correct_count();
+}
+
+// The teacher's terms; those with a backward pass of their own have made it already.
+at::Tensor Trainer::taught(const BatchTensors& tokens,
+                           const at::Tensor& hidden,
+                           double share,
+                           PassSums& sums) const {
+  const DistillationOptions& options = options_.distillation;
+  if (options.attention_weight > 0) {
+    const double part = share * static_cast<double>(tokens.counted);
+    sums.attention_distance += part * distill_attention(*model_, *teacher_, tokens.inputs,
+                                                        part * options.attention_weight);
+  }
+  if (options.logits_weight == 0) {
+    return at::zeros({});
+  }
+  const DistillationTerm term = distill(*model_, *teacher_, tokens, hidden, share, options);
+  sums.distillation_loss += term.value;
+  return term.objective;
 }
 
 TrainingState Trainer::state() const {

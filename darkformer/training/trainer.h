@@ -31,8 +31,9 @@ struct StepReport {
   double gradient_norm = 0;  // before clipping
   double rate = 0;
   double factor_rate = 0;
-  double distillation_loss = 0;
-  bool finite = true;  // otherwise the weights were left as they were
+  double distillation_loss = 0;   // KL(teacher || model), a mean as the loss
+  double attention_distance = 0;  // distill_attention
+  bool finite = true;             // otherwise the weights were left as they were
   bool spike = false;
 };
 
@@ -59,12 +60,17 @@ class Trainer {
   struct PassSums {
     double loss = 0;
     double distillation_loss = 0;
+    double attention_distance = 0;
     std::int64_t correct = 0;
   };
 
   void redraw_when_due();
   PassSums passes(const TokenBatch& batch, std::int64_t counted);
   void pass(const TokenBatch& rows, std::int64_t counted, PassSums& sums);
+  at::Tensor taught(const BatchTensors& tokens,
+                    const at::Tensor& hidden,
+                    double share,
+                    PassSums& sums) const;
 
   std::shared_ptr<Gemma> model_;
   std::shared_ptr<BatchStream> batches_;

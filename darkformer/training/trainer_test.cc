@@ -166,5 +166,32 @@ TEST_F(TrainerTest, DistillationHasTheGradientOfThePlainFormula) {
   }
 }
 
+// Exact teacher, dark student with other weights: matching the attention brings it closer, and
+// touches only the converted layer's attention and the norm before it.
+TEST_F(TrainerTest, AttentionIsMatchedLayerByLayer) {
+  GemmaConfig exact = tiny_model()->config();
+  exact.attention.assign(exact.attention.size(), AttentionSpec{});
+  const auto teacher = std::make_shared<Gemma>(exact, initial_weights(9, 0.1));
+  TrainerOptions options = tiny_training();
+  options.redraw_every = 0;
+  options.optimizer.weight_decay = 0;
+  options.schedule = {.kind = ScheduleKind::kConstant, .peak = 1e-2, .steps = 40};
+  options.distillation = {.loss_weight = 0, .logits_weight = 0, .attention_weight = 1};
+  Trainer training = trainer(options, teacher);
+  const double first = training.step().attention_distance;
+  double last = first;
+  for (int step = 1; step < 40; ++step) {
+    last = training.step().attention_distance;
+  }
+  EXPECT_GT(first, 0);
+  EXPECT_LT(last, 0.8 * first);
+  const auto before = tiny_model()->named_parameters();
+  for (const auto& entry : training.model()->named_parameters()) {
+    const bool matched = entry.key().find("layers.1.self_attn") != std::string::npos ||
+                         entry.key().find("layers.1.input_layernorm") != std::string::npos;
+    EXPECT_EQ(entry.value().equal(before[entry.key()]), !matched) << entry.key();
+  }
+}
+
 }  // namespace
 }  // namespace darkformer
