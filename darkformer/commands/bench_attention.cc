@@ -66,8 +66,8 @@ void check(std::int64_t size, std::int64_t features) {
   const std::vector<double> want = kernels::dark_attention_ref(p.shape, p.inputs(), nullptr).o;
   const std::vector<float> got = forward(p);
   for (std::size_t i = 0; i < want.size(); ++i) {
-    require(std::abs(got[i] - want[i]) < 1e-3, "bench: the kernel is wrong at D ", size, ", F ",
-            features, ": ", got[i], " instead of ", want[i]);
+    require(std::abs(got[i] - want[i]) < 1e-3, "the kernel is wrong at D ", size, ", F ", features,
+            ": ", got[i], " instead of ", want[i]);
   }
 }
 
@@ -163,7 +163,7 @@ double peak_gflops() {
 
 void bench_attention(const BenchOptions& options, Context& context) {
   if (options.head_sizes.size() != options.features.size()) {
-    throw UsageError(concat("bench: ", options.head_sizes.size(), " values for --head-sizes but ",
+    throw UsageError(concat(options.head_sizes.size(), " values for --head-sizes but ",
                             options.features.size(), " for --features; give as many of each"));
   }
   const double peak = peak_gflops();
@@ -179,7 +179,7 @@ void bench_attention(const BenchOptions& options, Context& context) {
   for (std::size_t i = 0; i < options.features.size(); ++i) {
     check(options.head_sizes[i], options.features[i]);
     for (const std::int64_t length : options.lengths) {
-      context.stop_if_interrupted("bench: stopped; the rows above are complete");
+      context.stop_if_interrupted("stopped; the rows above are complete");
       const Row row = measure(options, options.head_sizes[i], options.features[i], length, peak);
       if (!context.common.json) {
         print(row, peak, context.out);

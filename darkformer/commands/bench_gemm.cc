@@ -19,7 +19,7 @@ void bench_gemm(const BenchOptions& options, Context& context) {
     context.out << "  size  ours GFLOP/s  libtorch GFLOP/s  ratio\n";
   }
   for (const std::int64_t length : options.lengths) {
-    context.stop_if_interrupted("bench: stopped; the rows above are complete");
+    context.stop_if_interrupted("stopped; the rows above are complete");
     const auto n = static_cast<std::size_t>(length);
     const at::Tensor a = at::randn({length, length}), b = at::randn({length, length}),
                      c = at::empty({length, length});
@@ -37,8 +37,8 @@ void bench_gemm(const BenchOptions& options, Context& context) {
     ours();
     // Both sum n products of normal numbers: they differ by a few roundings of a sum of that size.
     const double error = (c - at::matmul(a, b)).abs().max().item<double>();
-    require(error < 1e-5 * std::sqrt(static_cast<double>(length)) * 10.0,
-            "bench: the product of size ", length, " is off by ", error);
+    require(error < 1e-5 * std::sqrt(static_cast<double>(length)) * 10.0, "the product of size ",
+            length, " is off by ", error);
     at::Tensor out;
     const Timing mine = time_runs(ours), theirs = time_runs([&] { out = at::matmul(a, b); });
     const double flops = 2.0 * std::pow(static_cast<double>(length), 3.0) / 1e9;

@@ -59,7 +59,7 @@ struct ConvertOptions {
           "text to take means and covariances from (.txt, .jsonl, .json.gz, .zst or token shards)");
     field("tokens", tokens, "tokens of --data to read", {.minimum = 1});
     field("context", context, "tokens per window while reading --data", {.minimum = 1});
-    field("out", out, "folder to write", {.required = true});
+    field("out", out, "folder to write", {.required = true, .value_name = "DIR"});
   }
 };
 
@@ -104,16 +104,43 @@ std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const GemmaConf
   return result;
 }
 
+// What the user asked for cannot be: wrong usage, not a failure.
+void check_spec(const AttentionSpec& spec, std::int64_t head_dim) {
+  try {
+    check_attention_spec(spec, head_dim, "this conversion");
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+// Options of features mean nothing to the kinds that have none.
+void check_unused(const ConvertOptions& o, const Context& context) {
+  const AttentionKind kind = *find_attention_kind(o.attention);
+  for (const Field& field : context.fields) {
+    const bool of_features = field.name == "features" || field.name == "rank" ||
+                             field.name == "window" || field.name == "sinks" ||
+                             field.name == "gate" || field.name == "centre" ||
+                             field.name == "init" || field.name == "placement" ||
+                             field.name == "rope" || field.name == "iid";
+    if (field.given && of_features && !has_features(kind)) {
+      throw UsageError(concat("--", field.name, " has no meaning for --attention ", o.attention));
+    }
+    if (field.given && field.name == "gate" && o.window == 0) {
+      throw UsageError("--gate joins a window to the far field; give --window");
+    }
+  }
+}
+
 void check_options(const ConvertOptions& o) {
   const bool needs_data = o.centre || o.init != "identity";
   if (needs_data && o.data.empty()) {
-    throw UsageError(concat("convert: ", o.centre ? "--centre" : "--init " + o.init,
+    throw UsageError(concat(o.centre ? "--centre" : "--init " + o.init,
                             " needs text to measure on; give --data FILE"));
   }
   std::error_code failed;
-  require(!std::filesystem::equivalent(o.model, o.out, failed),
-          "convert: --out is the model's own folder, ", o.model.string(), "; give another");
-  require(!std::filesystem::exists(o.out / "config.json", failed), "convert: ", o.out.string(),
+  require(!std::filesystem::equivalent(o.model, o.out, failed), "--out is the model's own folder, ",
+          o.model.string(), "; give another");
+  require(!std::filesystem::exists(o.out / "config.json", failed), o.out.string(),
           " holds a model already; remove it or give another --out");
 }
 
@@ -126,7 +153,7 @@ std::vector<std::shared_ptr<LayerMoments>> moments_of(const ConvertOptions& o,
   Progress progress = context.progress("measuring", total, "tokens");
   std::int64_t shown = 0;
   auto moments = collect_moments(model, windows, o.tokens, [&](std::int64_t read) {
-    context.stop_if_interrupted("convert: stopped; nothing was written");
+    context.stop_if_interrupted("stopped; nothing was written");
     progress.advance(read - shown);
     shown = read;
   });
@@ -213,14 +240,16 @@ std::int64_t exact_bytes(const GemmaConfig& config, std::int64_t tokens) {
 
 void convert(const ConvertOptions& o, Context& context) {
   check_options(o);
+  check_unused(o, context);
   const std::shared_ptr<Gemma> model = load_gemma(o.model);
   const GemmaConfig before = model->config();
   const AttentionSpec spec = spec_of(o, before);
   const std::vector<std::int64_t> layers = chosen_layers(o, before);
-  require(!layers.empty(),
-          "convert: no layer is chosen; every layer has a sliding window, or --keep-exact names "
-          "all: choose with --layers");
-  check_attention_spec(spec, before.head_dim, "convert");
+  if (layers.empty()) {
+    throw UsageError(o.keep_exact.empty() ? "every layer has a sliding window; choose with --layers"
+                                          : "--keep-exact leaves no layer to convert");
+  }
+  check_spec(spec, before.head_dim);
   const auto moments = o.centre || o.init != "identity"
                            ? moments_of(o, *model, context)
                            : std::vector<std::shared_ptr<LayerMoments>>();
@@ -237,7 +266,7 @@ void convert(const ConvertOptions& o, Context& context) {
     summary.window_dropped =
         summary.window_dropped || (before.is_sliding(i) && spec.kind != AttentionKind::kExact);
   }
-  context.stop_if_interrupted("convert: stopped; nothing was written");
+  context.stop_if_interrupted("stopped; nothing was written");
   save_gemma(o.out, *model, {.companions = o.model});
   const auto exact = [&](std::int64_t tokens) { return exact_bytes(before, tokens); };
   const auto converted = [&](std::int64_t tokens) { return model->state_bytes(tokens); };
@@ -258,9 +287,14 @@ Command convert_command() {
        .summary = "Give a model linear-time attention",
        .example = "darkformer convert gemma-2b --attention dark --features 256 --centre --data "
                   "text.jsonl --out gemma-2b-dark",
-       .details = "Writes a new folder; the original is not touched. Layers with a sliding window "
-                  "stay exact unless --layers names them. The converted "
-                  "model wants finetuning: see darkformer finetune."},
+       .details =
+           "Writes a new folder; the original is not touched. Kinds: performer (random features), "
+           "dark (their covariance is learned; equal to performer until it is trained, unless "
+           "--init says otherwise), "
+           "lfk (the draws themselves are learned), constant (the mean of the past) and random "
+           "(random weights) as baselines. Layers with a sliding window "
+           "stay exact unless --layers names them. The converted "
+           "model wants finetuning: see darkformer finetune."},
       convert);
 }
 

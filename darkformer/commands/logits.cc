@@ -4,6 +4,7 @@
 
 #include <ostream>
 
+#include "darkformer/base/error.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
 #include "darkformer/commands/command.h"
@@ -55,6 +56,8 @@ void logits(const LogitsOptions& options, Context& context) {
       load_gemma(options.model, {.embed_scale = embed_scale_of(options.embed_scale)});
   const at::Tensor ids = ids_of(options, model->config());
   const at::Tensor values = all_logits(*model, ids, context);
+  require(values.isfinite().all().item<bool>(), options.model.string(),
+          ": some logits are not finite; its weights hold NaN, infinity or numbers out of range");
   write_safetensors(options.out, {source_of("logits", values), source_of("ids", ids.squeeze(0))});
   if (context.common.json) {
     context.print_json({{"out", options.out.string()},

@@ -189,7 +189,8 @@ FeatureAttentionInputs far_field_inputs(const DarkAttention& s,
   far.B = s.B, far.H = s.H, far.N = s.N, far.T = s.T, far.S = s.S;
   far.Dq = s.D, far.Dk = s.R, far.Dv = s.Dv, far.F = s.F;
   far.key_heads = mapped ? s.N : s.G, far.value_heads = s.G;
-  far.causal = s.causal, far.delay = s.window, far.skip = s.sinks, far.chunk = s.chunk;
+  far.causal = s.causal, far.delay = std::min(s.window, s.S), far.skip = std::min(s.sinks, s.S),
+  far.chunk = s.chunk;
   far.q = in.q, far.v = in.v;
   far.k = contiguous_heads<const float>(cache.keys.data(), far.key_heads, s.S, s.R);
   far.query_draws = cache.query_draws.data(), far.key_draws = cache.key_draws.data();

@@ -23,8 +23,8 @@ struct NearCall {
 // Sinks alone are no window: the first queries see them causally, the rest see them all.
 std::vector<ExactAttention> stages(const DarkAttention& s, std::vector<std::size_t>& starts) {
   ExactAttention whole;
-  whole.T = s.T, whole.S = s.S, whole.causal = s.causal, whole.window = s.window,
-  whole.sinks = s.sinks;
+  whole.T = s.T, whole.S = s.S, whole.causal = s.causal, whole.window = std::min(s.window, s.S),
+  whole.sinks = std::min(s.sinks, s.S);
   if (s.window > 0) {
     starts = {0};
     return {whole};
@@ -56,7 +56,8 @@ std::vector<NearCall> near_calls(const DarkAttention& s, const DarkInputs& in) {
   std::vector<NearCall> result;
   for (std::size_t c = 0; c < calls; ++c) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      NearCall call = {parts[i], c * s.H / calls, c * key_heads / calls, c, starts[i], calls > 1};
+      NearCall call = {parts[i], c * s.H / calls, c * key_heads / calls,
+                       c,        starts[i],       key_heads != s.G};
       call.shape.B = s.B, call.shape.H = s.H / calls, call.shape.G = key_heads / calls;
       call.shape.D = s.R, call.shape.Dv = s.Dv;
       call.shape.scale = mapped ? std::sqrt(s.scale) : s.scale;

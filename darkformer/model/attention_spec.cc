@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 10> kKeys = {"attention", "features", "ra
                                                     "centre",    "gate"};
 
 constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
-constexpr std::int64_t kLongestWindow = std::int64_t{1} << 40;
+constexpr std::int64_t kLongestWindow = std::int64_t{1} << 20;  // a state keeps it whole
 
 template <std::size_t Count>
 std::string listed(const std::array<std::string_view, Count>& names) {

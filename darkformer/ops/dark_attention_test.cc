@@ -185,6 +185,18 @@ TEST(DarkAttentionOp, PrefillIsDifferentiable) {
   EXPECT_LT((gradients[1] - want.at("d_factor")).abs().max().item<double>(), 1e-3);
 }
 
+TEST(DarkAttentionOp, AnyWindowBeyondTheTextIsTheWholeText) {
+  Call call(kernels::read_problem("B1 H4 G1 N4 T20 D8 F12 factor"), at::kFloat);
+  call.o.window = 20;
+  const Tensor whole = dark_attention(call.q, call.k, call.v, call.draws, call.o);
+  for (const std::int64_t window :
+       {std::int64_t{1} << 31, std::int64_t{1} << 32, std::int64_t{1} << 62}) {
+    call.o.window = window;
+    EXPECT_TRUE(at::equal(dark_attention(call.q, call.k, call.v, call.draws, call.o), whole))
+        << window;
+  }
+}
+
 // The call as it stands must throw one line that holds `words`.
 void expect_error(const Call& call, const std::string& words) {
   try {

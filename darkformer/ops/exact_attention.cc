@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "darkformer/base/error.h"
@@ -29,7 +30,7 @@ kernels::ExactAttention kernel_shape(const Tensor& q,
   shape.T = size(q.size(2)), shape.S = size(k.size(2));
   shape.D = size(q.size(3)), shape.Dv = size(v.size(3));
   shape.scale = static_cast<float>(o.scale.value()), shape.causal = o.causal,
-  shape.window = size(o.window), shape.softcap = static_cast<float>(o.softcap);
+  shape.window = size(std::min(o.window, k.size(2))), shape.softcap = static_cast<float>(o.softcap);
   return shape;
 }
 
