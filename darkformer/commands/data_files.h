@@ -15,8 +15,8 @@ namespace darkformer {
 // temporary files where there is no home.
 std::filesystem::path default_cache();
 
-// Opens the files, tokenising what is not in the cache yet (an empty `cache`: the default one), with
-// progress. Ctrl-C ends it with Interrupted.
+// Opens the files, tokenising what is not in the cache yet (an empty `cache`: the default one),
+// with progress. Ctrl-C ends it with Interrupted.
 Shards open_data(const std::vector<std::filesystem::path>& files,
                  const std::filesystem::path& cache,
                  const Tokenizer& tokenizer,

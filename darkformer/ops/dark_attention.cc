@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "darkformer/base/error.h"
@@ -204,9 +205,16 @@ DarkPrefill compose(const DarkSizes& s,
 
 }  // namespace
 
-Tensor dark_attention(
-    const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& draws, const DarkOptions& o) {
-  const DarkSizes s = check_dark("dark_attention", q, k, v, draws, o);
+Tensor dark_attention(const Tensor& q,
+                      const Tensor& k,
+                      const Tensor& v,
+                      const Tensor& draws,
+                      const DarkOptions& options) {
+  const DarkSizes s = check_dark("dark_attention", q, k, v, draws, options);
+  // A window or sinks beyond the text are the whole text.
+  DarkOptions o = options;
+  o.window = std::min(o.window, s.S);
+  o.sinks = std::min(o.sinks, s.S);
   if (!runs_kernels(q)) {
     return compose(s, q, k, v, draws, o, {}).out;
   }

@@ -15,10 +15,10 @@
 namespace darkformer {
 namespace {
 
-// Rounding-sized noise on the weights a curve starts from: what two sound implementations differ by.
-// It grows along a curve, for SGD at this rate more than a thousandfold while the loss falls down
-// its first slope; how far is measured here, by runs from weights with other such noise. A wrong
-// update rule is off by more than 1e-2 at step 1, where it has not grown yet.
+// Rounding-sized noise on the weights a curve starts from: what two sound implementations differ
+// by. It grows along a curve, for SGD at this rate more than a thousandfold while the loss falls
+// down its first slope; how far is measured here, by runs from weights with other such noise. A
+// wrong update rule is off by more than 1e-2 at step 1, where it has not grown yet.
 constexpr double kNoise = 4 * kEpsFloat;
 constexpr int kNoisyRuns = 4;
 constexpr double kSpreads = 10;
