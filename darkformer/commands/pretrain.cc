@@ -49,7 +49,8 @@ struct PretrainOptions : TrainingOptions {
           {.empty_means = "learned from the texts"});
     field("vocabulary", vocabulary, "pieces of a learned vocabulary", {.minimum = 300});
     field("init-deviation", deviation, "standard deviation of the first weights", {.minimum = 0});
-    field("attention", attention, "kind of attention of every layer: " + attention_kind_names());
+    field("attention", attention, "kind of attention of every layer",
+          {.choices = {"exact", "performer", "dark", "lfk", "constant", "random"}});
     field("features", features, "random features of each head", {.minimum = 1});
     field("rank", rank, "rank of the covariance", {.minimum = 1, .empty_means = "the head size"});
     field("window", window, "nearest keys that stay exact", {.minimum = 0});
@@ -103,13 +104,9 @@ GemmaFamily family_of(const std::string& name) {
 }
 
 AttentionSpec attention_of(const PretrainOptions& options) {
-  const auto kind = find_attention_kind(options.attention);
-  if (!kind) {
-    throw UsageError(concat("--attention: wanted one of ", attention_kind_names(), ", got '",
-                            options.attention, "'"));
-  }
-  AttentionSpec spec{.kind = *kind};
-  if (has_features(*kind)) {
+  const AttentionKind kind = *find_attention_kind(options.attention);  // one of the choices
+  AttentionSpec spec{.kind = kind};
+  if (has_features(kind)) {
     spec.features = options.features;
     spec.rank = options.rank.value_or(options.head_dim);
     spec.window = options.window;
