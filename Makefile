@@ -51,11 +51,12 @@ check: build ## formatting, clang-tidy on changed files, include rules, document
 docs: build ## write docs/cli.md anew
 	$(PROGRAM) docs > docs/cli.md
 
+asan tsan: TESTS = -L fast
 asan: PRESET = asan
-asan: test ## all tests under the address and undefined-behaviour sanitizers
+asan: test ## the fast tests under the address and undefined-behaviour sanitizers
 
 tsan: PRESET = tsan
-tsan: test ## all tests under the thread sanitizer
+tsan: test ## the fast tests under the thread sanitizer
 
 install: build ## install the program, its documentation and bash completion below PREFIX=/usr/local
 	cmake --install build/$(PRESET) --prefix $(PREFIX)

@@ -42,6 +42,9 @@ endfunction()
 # Label and time limit of a test. CTest starts what costs most first, so fast tests claim a cost above
 # any slow test's seconds.
 function(darkformer_test_order name label timeout)
+  if(DARKFORMER_SANITIZE)
+    math(EXPR timeout "${timeout} * 5")
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout})
   if(label STREQUAL "fast")
     set_tests_properties(${name} PROPERTIES COST 100000)

@@ -27,7 +27,7 @@ class CommandLine : public testing::Test {
     common_fields = fields_of(common);
   }
 
-  Invocation parse(std::vector<std::string> arguments) {
+  Invocation parse(const std::vector<std::string>& arguments) {
     for (Field& field : commands[0].fields) {
       field.given = false;
     }
@@ -38,9 +38,9 @@ class CommandLine : public testing::Test {
     arguments.insert(arguments.begin(), {"sample", "m", "--out", "d"});
     parse(arguments);
   }
-  std::string error_of(std::vector<std::string> arguments) {
+  std::string error_of(const std::vector<std::string>& arguments) {
     try {
-      parse(std::move(arguments));
+      parse(arguments);
     } catch (const UsageError& error) {
       return error.what();
     }
@@ -48,7 +48,7 @@ class CommandLine : public testing::Test {
   }
   std::string error_of_rest(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"sample", "m", "--out", "d"});
-    return error_of(std::move(arguments));
+    return error_of(arguments);
   }
 
   SampleOptions options;

@@ -4,6 +4,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
@@ -107,10 +108,9 @@ void set_field(Field& field, const toml::node& node) {
 }
 
 void read_options(const fs::path& file, const toml::table& options, std::vector<Field>& fields) {
-  std::vector<std::string> names;
-  for (const Field& field : fields) {
-    names.push_back(field.name);
-  }
+  std::vector<std::string> names(fields.size());
+  std::transform(fields.begin(), fields.end(), names.begin(),
+                 [](const Field& field) { return field.name; });
   for (const auto& [key, node] : options) {
     const std::string name(key.str());
     const auto at = std::find(names.begin(), names.end(), name) - names.begin();
