@@ -1,6 +1,7 @@
 // info, logits and generate on the golden models, as a user runs them.
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/base/scratch_folder.h"
+#include "darkformer/base/threads.h"
 #include "darkformer/checkpoint/golden_gemma.h"
 #include "darkformer/commands/program_testing.h"
 #include "darkformer/text/tokenizer.h"
@@ -38,6 +39,17 @@ class ModelCommands : public ::testing::Test {
 
   ScratchFolder scratch_;
 };
+
+TEST_F(ModelCommands, LibtorchLeavesTheThreadsAsAsked) {
+  const std::string folder = golden_folder("gemma1").string();
+  for (const int count : {3, 2}) {
+    ASSERT_EQ(run({"logits", folder, "--ids", "2,3", "--out", path("l"), "--threads",
+                   std::to_string(count)})
+                  .code,
+              kExitDone);
+    EXPECT_EQ(threads(), count);
+  }
+}
 
 TEST_F(ModelCommands, LogitsEqualTheGoldenOnes) {
   for (const char* name : {"gemma1", "gemma2", "gemma3"}) {

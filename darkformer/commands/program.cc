@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/program.h"
 
+#include <ATen/Parallel.h>
 #include <new>
 #include <ostream>
 
@@ -38,6 +39,8 @@ void set_up(const CommonOptions& common) {
   if (common.threads > 0) {
     set_threads(static_cast<int>(common.threads));
   }
+  // libtorch, left alone, sets OpenMP to half the cores at its first parallel loop.
+  at::set_num_threads(threads());
   log_debug(kernels::cap_unsafe_isa());
 }
 
