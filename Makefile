@@ -9,7 +9,7 @@ PROGRAM := build/$(PRESET)/bin/darkformer
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages text build demo test bench format check docs asan tsan install clean
+.PHONY: help packages text build demo model test bench format check docs asan tsan install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,12 +35,15 @@ build: $(STAMP) ## build the program and the tests (PRESET=release, dev, ...)
 	cmake --preset $(PRESET)
 	cmake --build --preset $(PRESET) -j $(JOBS)
 
-demo: $(STAMP) ## build the program and show what it can do so far
+demo: $(STAMP) $(SPEECHES) ## build the program; convert, finetune and compare the embedded model
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target darkformer
-	cmake --preset bench
-	cmake --build --preset bench -j $(JOBS) --target kernels.gemm_bench
-	@tools/demo build/release/bin/darkformer build/bench/darkformer/kernels.gemm_bench
+	@tools/demo build/release/bin/darkformer
+
+# Thread counts change the last bits of sums: two, as the model in the tree was made.
+model: build $(SPEECHES) ## make the embedded model anew (about 20 minutes)
+	$(PROGRAM) pretrain --config models/gemma-tiny/pretrain.toml --threads 2 --out build/model
+	cp build/model/final/* models/gemma-tiny/
 
 # One run of CTest, so that it ends with one count of all tests. Fast tests start first: they carry a
 # higher COST than slow ones (cmake/Folders.cmake). TESTS='-L fast' leaves the slow ones out.

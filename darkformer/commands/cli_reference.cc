@@ -51,7 +51,7 @@ void write_rows(std::ostream& out, const std::vector<Field>& fields) {
 
 void write_command(std::ostream& out, const Command& command) {
   out << "\n## " << command.text.name << "\n" << command.text.summary << ".\n";
-  out << "```sh\n" << usage_line(command) << "\n```\n";
+  out << "```text\n" << usage_line(command) << "\n```\n";
   if (!command.text.details.empty()) {
     out << command.text.details << "\n\n";
   }

@@ -163,8 +163,8 @@ Command pretrain_command() {
       {.name = "pretrain",
        .summary = "Train a small model from nothing",
        .example = "darkformer pretrain --data speeches.txt --layers 4 --hidden 128 --steps 2000 "
-                  "--lr 1e-3 --out run\n"
-                  "darkformer pretrain --config run/run.toml --resume",
+                  "--lr 1e-3 --out tiny\n"
+                  "darkformer pretrain --config tiny/run.toml --resume",
        .details = "A Gemma of any family and of any kind of attention, with its own vocabulary "
                   "learned from the texts, or that of another model. Otherwise as finetune.",
        .config = true},
