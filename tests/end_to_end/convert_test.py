@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -9,6 +10,8 @@ from pathlib import Path
 
 PROGRAM = os.environ["DARKFORMER"]
 GOLDEN = Path(__file__).parent.parent / "golden"
+EMBEDDED = GOLDEN.parent.parent / "models" / "gemma-tiny"
+TEXT = "Linear attention reads a long text in linear time. " * 40
 
 
 def run(*arguments):
@@ -58,6 +61,36 @@ class Convert(unittest.TestCase):
                 original = json.loads((GOLDEN / family / "config.json").read_text())
                 self.assertEqual(config.get("architectures"), original.get("architectures"))
                 self.assertNotIn("darkformer", config)
+
+    def with_tokenizer(self, family):
+        """A copy of a golden folder, with gemma1's tokenizer: all three have its vocabulary."""
+        folder = self.out / family
+        shutil.copytree(GOLDEN / family, folder)
+        shutil.copyfile(GOLDEN / "gemma1" / "tokenizer.model", folder / "tokenizer.model")
+        return folder
+
+    def test_every_command_works_on_the_result(self):
+        text = self.out / "text.txt"
+        text.write_text(TEXT)
+        for model in (EMBEDDED, *map(self.with_tokenizer, ("gemma1", "gemma2", "gemma3"))):
+            for kind in ("performer", "dark"):
+                with self.subTest(model=model.name, kind=kind):
+                    to, run_folder, back = (self.out / f"{model.name}-{kind}-{part}" for part in ("to", "run", "back"))
+                    self.good("convert", model, "--attention", kind, "--centre", "--data", text, "--out", to)
+                    self.logits(to)
+                    self.good("finetune", to, "--data", text, "--steps", "2", "--context", "32", "--batch", "2", "--out", run_folder)
+                    measured = json.loads(self.good("eval", run_folder / "final", "--data", text, "--context", "64",
+                                                    "--against", model, "--json").splitlines()[-1])
+                    self.assertGreater(measured["kl"], 0)
+                    self.assertNotEqual(self.good("generate", run_folder / "final", "--prompt", "Linear", "-n", "20",
+                                                  "--ignore-eos").strip(), "")
+                    self.good("convert", to, "--attention", "exact", "--out", back)
+                    self.assertEqual(self.logits(back), self.logits(model))
+
+    def test_nothing_to_turn_back(self):
+        done = run("convert", GOLDEN / "gemma1", "--attention", "exact", "--out", self.out / "x")
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done)
+        self.assertIn("exact already", done.stderr)
 
     def test_sliding_layers_stay_exact_unless_asked(self):
         to = self.out / "g3"
