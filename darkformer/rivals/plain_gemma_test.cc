@@ -81,7 +81,7 @@ TrainerOptions training() {
   return options;
 }
 
-// A language of 50 words in which three words, equally often, may follow each: its entropy is log 3.
+// A language of 50 words; three words, equally often, may follow each: its entropy is log 3.
 Documents sentences() {
   const Philox random(9);
   Documents documents(300);
