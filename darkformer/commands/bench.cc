@@ -9,6 +9,8 @@ namespace {
 void bench(const BenchOptions& options, Context& context) {
   if (options.what == "gemm") {
     bench_gemm(options, context);
+  } else if (options.what == "train") {
+    bench_train(options, context);
   } else {
     bench_attention(options, context);
   }
@@ -20,11 +22,14 @@ Command bench_command() {
   return make_command<BenchOptions>(
       {.name = "bench",
        .summary = "Measure the kernels against this machine's peak",
-       .example = "darkformer bench attention --lengths 1024 4096 --threads 1",
-       .details = "Checks each answer against its reference first, then prints medians of CPU time "
-                  "with their spread. attention: feature attention forward and forward + backward "
-                  "beside exact attention and the peak of matrix products of 256; gemm: our door "
-                  "to oneDNN beside libtorch's own product."},
+       .example = "darkformer bench attention --lengths 1024 4096 --threads 1\n"
+                  "darkformer bench train --kinds exact dark --lengths 1024",
+       .details = "Checks each answer first, then times what is compared in turn and prints "
+                  "medians with their spread: CPU time on one thread, wall time on more. "
+                  "attention: feature attention forward and forward + backward beside exact "
+                  "attention and the peak of matrix products of 256; train: whole training steps "
+                  "of a Gemma of a million parameters beside the same model in plain ATen calls; "
+                  "gemm: our door to oneDNN beside libtorch's own product."},
       bench);
 }
 

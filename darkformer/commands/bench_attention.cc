@@ -166,6 +166,8 @@ void bench_attention(const BenchOptions& options, Context& context) {
     throw UsageError(concat(options.head_sizes.size(), " values for --head-sizes but ",
                             options.features.size(), " for --features; give as many of each"));
   }
+  const std::vector<std::int64_t> lengths =
+      options.lengths.empty() ? std::vector<std::int64_t>{1024, 4096} : options.lengths;
   const double peak = peak_gflops();
   OrderedJson rows = OrderedJson::array();
   if (!context.common.json) {
@@ -178,7 +180,7 @@ void bench_attention(const BenchOptions& options, Context& context) {
   }
   for (std::size_t i = 0; i < options.features.size(); ++i) {
     check(options.head_sizes[i], options.features[i]);
-    for (const std::int64_t length : options.lengths) {
+    for (const std::int64_t length : lengths) {
       context.stop_if_interrupted("stopped; the rows above are complete");
       const Row row = measure(options, options.head_sizes[i], options.features[i], length, peak);
       if (!context.common.json) {
