@@ -24,16 +24,19 @@ void add_parameters(const FeatureAttentionInputs& in,
                     const FeatureTask& task,
                     const ParameterGradients& from,
                     const FeatureAttentionGradients& to) {
-  for (std::size_t f = 0; f < in.F; ++f) {
-    const std::size_t row = task.n * in.F + f;
-    for (std::size_t d = 0; d < in.Dq; ++d) {
-      to.d_query_draws[row * in.Dq + d] += from.query_draws[f * from.ldq + d];
+  const auto add = [](const std::vector<float>& rows, std::size_t count, std::size_t ld,
+                      std::size_t width, float* sums) {
+    for (std::size_t i = 0; sums != nullptr && i < count * width; ++i) {
+      sums[i] += rows[i / width * ld + i % width];
     }
-    for (std::size_t d = 0; d < in.Dk; ++d) {
-      to.d_key_draws[row * in.Dk + d] += from.key_draws[f * from.ldk + d];
-    }
-    to.d_bias[row] += from.bias[f];
-  }
+  };
+  const auto group = [&](float* sums, std::size_t count) {
+    return sums == nullptr ? nullptr : sums + task.n * count;
+  };
+  add(from.query_draws, in.F, from.ldq, in.Dq, group(to.d_query_draws, in.F * in.Dq));
+  add(from.key_draws, in.F, from.ldk, in.Dk, group(to.d_key_draws, in.F * in.Dk));
+  add(from.bias, 1, in.F, in.F, group(to.d_bias, in.F));
+  add(from.key_slope, 1, in.Dk, in.Dk, group(to.d_key_slope, in.Dk));
 }
 
 RunningGradient copy_of(const RunningGradient& from) {
@@ -133,18 +136,36 @@ HWY_AFTER_NAMESPACE();
 namespace darkformer::kernels {
 namespace {
 HWY_EXPORT(feature_backward);
+
+void clear(float* values, std::size_t count) {
+  if (values != nullptr) {
+    std::fill(values, values + count, 0.0F);
+  }
+}
+
+// Queries that see no key and keys that no query sees are in no block.
+void clear_unseen(const FeatureAttentionInputs& in, const FeatureAttentionGradients& grads) {
+  for (std::size_t bh = 0; bh < in.B * in.H; ++bh) {
+    clear(grads.dq + bh * in.T * in.Dq, blind_queries(in) * in.Dq);
+  }
+  const std::size_t end = std::min(in.S, seen_keys_end(in)), begin = std::min(in.skip, end);
+  for (std::size_t bn = 0; bn < in.B * in.N; ++bn) {
+    clear(grads.dk + bn * in.S * in.Dk, begin * in.Dk);
+    clear(grads.dv + bn * in.S * in.Dv, begin * in.Dv);
+    clear(grads.dk + (bn * in.S + end) * in.Dk, (in.S - end) * in.Dk);
+    clear(grads.dv + (bn * in.S + end) * in.Dv, (in.S - end) * in.Dv);
+  }
+}
+
 }  // namespace
 
 void feature_attention_backward(const FeatureAttentionInputs& in,
                                 const FeatureAttentionGradients& grads) {
-  // Queries that see no key and keys that no query sees are in no block.
-  std::fill(grads.dq, grads.dq + in.B * in.H * in.T * in.Dq, 0.0F);
-  std::fill(grads.dk, grads.dk + in.B * in.N * in.S * in.Dk, 0.0F);
-  std::fill(grads.dv, grads.dv + in.B * in.N * in.S * in.Dv, 0.0F);
-  std::fill(grads.d_key_offset, grads.d_key_offset + in.B * in.N * in.S, 0.0F);
-  std::fill(grads.d_query_draws, grads.d_query_draws + in.N * in.F * in.Dq, 0.0F);
-  std::fill(grads.d_key_draws, grads.d_key_draws + in.N * in.F * in.Dk, 0.0F);
-  std::fill(grads.d_bias, grads.d_bias + in.N * in.F, 0.0F);
+  clear_unseen(in, grads);
+  clear(grads.d_query_draws, in.N * in.F * in.Dq);
+  clear(grads.d_key_draws, in.N * in.F * in.Dk);
+  clear(grads.d_bias, in.N * in.F);
+  clear(grads.d_key_slope, in.N * in.Dk);
   HWY_DYNAMIC_DISPATCH(feature_backward)(in, grads);
 }
 

@@ -75,10 +75,11 @@ struct ParameterGradients {
         ldk(row_stride(in.Dk)),
         query_draws(in.F * ldq, 0.0F),
         key_draws(in.F * ldk, 0.0F),
-        bias(in.F, 0.0F) {}
+        bias(in.F, 0.0F),
+        key_slope(ldk, 0.0F) {}
 
   std::size_t ldq, ldk;
-  std::vector<float> query_draws, key_draws, bias;
+  std::vector<float> query_draws, key_draws, bias, key_slope;
 };
 
 struct BackwardWalk {
@@ -107,23 +108,21 @@ struct BackwardWalk {
         da_t(chunk * ldc),
         g(chunk * ldv),
         g_t(in.Dv * ldc),
+        o(chunk * ldv),
         c(ldc),
         dv(chunk * ldv),
         dx(chunk * std::max(ldq, ldk)),
-        lowest(ldc),
-        unit(ldc),
-        top(ldc),
-        zeros(ldc),
+        later_weight(row_stride(in.F)),
         ones(ldc),
+        log_sums(ldc),
+        columns(ldc),
         later(in.F, in.Dv),
         parameters(in) {
     pack_rows(in.query_draws + task.n * in.F * in.Dq, static_cast<std::ptrdiff_t>(in.Dq), 1,
               nullptr, in.F, in.Dq, query_draws.data(), ldq);
     pack_rows(in.key_draws + task.n * in.F * in.Dk, static_cast<std::ptrdiff_t>(in.Dk), 1, nullptr,
               in.F, in.Dk, key_draws.data(), ldk);
-    std::fill(zeros.data(), zeros.data() + ldc, 0.0F);
     std::fill(ones.data(), ones.data() + ldc, 1.0F);
-    std::fill(da_t.data(), da_t.data() + chunk * ldc, 0.0F);
   }
 
   const std::vector<FeatureBlock>& blocks() const { return out.cache->tasks[task.index].blocks; }
@@ -191,8 +190,9 @@ struct BackwardWalk {
   std::size_t chunk, ldq, ldk, ldv, ldc;
   KeyBlock keys;
   AlignedBuffer<float> query_draws, key_draws, q, q_t, phi_q, dphi_q, dphi_k, v_t, a, da, da_t, g,
-      g_t, c, dv, dx;
-  AlignedBuffer<float> lowest, unit, top, zeros, ones;
+      g_t, o, c, dv, dx;
+  AlignedBuffer<float> later_weight, ones, log_sums;
+  QueryColumns columns;
   RunningGradient later;
   ParameterGradients parameters;
 
@@ -208,20 +208,15 @@ struct BackwardWalk {
     }
   }
 
-  std::size_t query_columns(const FeatureBlock& block) const {
-    const std::size_t lanes = hn::Lanes(FloatTag());
-    return (block.queries + lanes - 1) / lanes * lanes;
-  }
-
-  // The keys' features again, and what later queries give them: dphi_k <- dS v + dz, dv <- phi_k dS
-  // + mean.
+  // The keys' features again, and what later queries give them: dphi_k <- dS v (dz is added at the
+  // end), dv <- phi_k dS + mean.
   void begin_keys(const FeatureBlock& block) {
     keys.read(block.key0, block.keys, block.scale_before);
     assert(keys.keys == block.keys && keys.scale == block.scale);
     pack_transposed(keys.v.data(), ldv, block.keys, in.Dv, v_t.data(), ldc);
     tile_product(in.F, block.keys, in.Dv, {later.sum.data(), later.ld, 1}, {v_t.data(), ldc},
                  {dphi_k.data(), ldc, false});
-    add_outer(in.F, keys.columns(), later.weight.data(), ones.data(), dphi_k.data(), ldc);
+    std::copy(later.weight.data(), later.weight.data() + in.F, later_weight.data());
     for (std::size_t i = 0; i < block.keys; ++i) {
       std::copy(later.mean.data(), later.mean.data() + in.Dv, dv.data() + i * ldv);
     }
@@ -237,37 +232,29 @@ struct BackwardWalk {
     pack_transposed(q.data(), ldq, block.queries, in.Dq, q_t.data(), ldc);
     tile_product(in.F, block.queries, in.Dq, {query_draws.data(), ldq, 1}, {q_t.data(), ldc},
                  {phi_q.data(), ldc, false});
-    add_offsets(in.F, block.queries, keys.bias.data(), zeros.data(), phi_q.data(), ldc, top.data());
-    std::fill(lowest.data(), lowest.data() + ldc, std::numeric_limits<float>::infinity());
-    for (std::size_t i = 0; i < block.queries; ++i) {
-      const auto highest = static_cast<float>(integer_scale(top[i]));
-      lowest[i] = highest - kQueryRange;
-      unit[i] = highest - static_cast<float>(kQueryLift);
-    }
-    features_by_column(in.F, block.queries, lowest.data(), unit.data(), phi_q.data(), ldc);
+    query_features(in.F, block.queries, keys.bias.data(), nullptr, phi_q.data(), ldc, columns);
   }
 
   // g <- d_o / den, c <- (d_log_z - d_o . o) / den. Rows that fell back give d_o / count to each
   // value they saw instead.
   void read_gradients(const FeatureBlock& block, std::size_t h, bool own_values) {
-    std::fill(c.data(), c.data() + ldc, 0.0F);
+    std::fill(c.data() + block.queries, c.data() + whole_vectors(block.queries), 0.0F);
+    pack_rows(out.d_o.row(task.b, h, block.query0), out.d_o.time, out.d_o.element, nullptr,
+              block.queries, in.Dv, g.data(), ldv);
+    pack_rows(out.o.row(task.b, h, block.query0), out.o.time, out.o.element, nullptr, block.queries,
+              in.Dv, o.data(), ldv);
     const std::size_t first = (task.b * in.H + h) * in.T + block.query0;
     for (std::size_t i = 0; i < block.queries; ++i) {
-      const float* d_o = out.d_o.row(task.b, h, block.query0 + i);
-      const float* o = out.o.row(task.b, h, block.query0 + i);
+      float* d_o = g.data() + i * ldv;
       const float den = out.cache->den[first + i];
       const float inverse = den == 0.0F ? 0.0F : 1.0F / den;
-      float dot = 0.0F;
-      for (std::size_t d = 0; d < in.Dv; ++d) {
-        const float gradient = d_o[static_cast<std::ptrdiff_t>(d) * out.d_o.element];
-        dot += gradient * o[static_cast<std::ptrdiff_t>(d) * out.o.element];
-        g[i * ldv + d] = gradient * inverse;
-      }
-      c[i] = ((out.d_log_z == nullptr ? 0.0F : out.d_log_z[first + i]) - dot) * inverse;
+      const float d_log_z = out.d_log_z == nullptr ? 0.0F : out.d_log_z[first + i];
+      c[i] =
+          inverse == 0.0F ? 0.0F : (d_log_z - dot_rows(d_o, o.data() + i * ldv, in.Dv)) * inverse;
       if (den == 0.0F) {
-        c[i] = 0.0F;
         spread_over_values(block, i, d_o, own_values);
       }
+      scale_row(d_o, in.Dv, inverse);
     }
     pack_transposed(g.data(), ldv, block.queries, in.Dv, g_t.data(), ldc);
   }
@@ -279,7 +266,7 @@ struct BackwardWalk {
     const std::size_t own = block.keys > 0 ? i + 1 : 0;
     const auto count = static_cast<float>(block.absorbed + static_cast<std::int64_t>(own));
     for (std::size_t d = 0; d < in.Dv && count > 0.0F; ++d) {
-      const float share = d_o[static_cast<std::ptrdiff_t>(d) * out.d_o.element] / count;
+      const float share = d_o[d] / count;
       pending_mean_[d] += share;
       for (std::size_t j = 0; own_values && j < own; ++j) {
         dv[j * ldv + d] += share;
@@ -291,8 +278,7 @@ struct BackwardWalk {
   void add_to_later(const FeatureBlock& block) {
     tile_product(in.F, in.Dv, block.queries, {phi_q.data(), ldc, 1}, {g.data(), ldv},
                  {later.sum.data(), later.ld, true});
-    add_weighted_row_sums(in.F, query_columns(block), phi_q.data(), ldc, c.data(),
-                          later.weight.data());
+    add_weighted_row_sums(in.F, block.queries, phi_q.data(), ldc, c.data(), later.weight.data());
     for (std::size_t d = 0; d < in.Dv; ++d) {
       later.mean[d] += pending_mean_[d];
       pending_mean_[d] = 0.0F;
@@ -303,12 +289,12 @@ struct BackwardWalk {
     if (block.keys > 0) {
       attend_own_keys(block);
     }
-    // dphi_q <- dphi_q + S g + z c
+    // dlq <- ln 2 phi_q (dphi_q + S g + z c)
     const float* state = out.cache->tasks[task.index].states.data() + block.state;
     tile_product(in.F, block.queries, in.Dv, {state, in.Dv, 1}, {g_t.data(), ldc},
                  {dphi_q.data(), ldc, block.keys > 0});
-    add_outer(in.F, query_columns(block), state + in.F * in.Dv, c.data(), dphi_q.data(), ldc);
-    log_gradients(in.F, query_columns(block), phi_q.data(), dphi_q.data(), ldc);
+    log_gradients(in.F, block.queries, phi_q.data(), state + in.F * in.Dv, c.data(), ldc,
+                  dphi_q.data(), log_sums.data());
     // dq <- dlq Wq, dWq <- dWq + dlq^T q
     tile_product(block.queries, in.Dq, in.F, {dphi_q.data(), 1, ldc}, {query_draws.data(), ldq},
                  {dx.data(), ldq, false});
@@ -316,9 +302,13 @@ struct BackwardWalk {
       const float* row = dx.data() + i * ldq;
       std::copy(row, row + in.Dq, out.dq + ((task.b * in.H + h) * in.T + block.query0 + i) * in.Dq);
     }
-    tile_product(in.F, in.Dq, block.queries, {dphi_q.data(), ldc, 1}, {q.data(), ldq},
-                 {parameters.query_draws.data(), ldq, true});
-    add_row_sums(in.F, query_columns(block), dphi_q.data(), ldc, parameters.bias.data());
+    if (out.d_query_draws != nullptr) {
+      tile_product(in.F, in.Dq, block.queries, {dphi_q.data(), ldc, 1}, {q.data(), ldq},
+                   {parameters.query_draws.data(), ldq, true});
+    }
+    if (out.d_bias != nullptr) {
+      add_row_sums(in.F, block.queries, dphi_q.data(), ldc, parameters.bias.data());
+    }
   }
 
   // The triangle of the block itself.
@@ -326,14 +316,11 @@ struct BackwardWalk {
     const std::size_t rows = block.queries;
     // A <- tril(phi_q phi_k^T), dv <- dv + A^T g
     lower_product(rows, in.F, {phi_q.data(), 1, ldc}, {keys.phi_t.data(), ldc}, a.data(), ldc);
+    clear_upper(rows, kTileRows, a.data(), ldc, nullptr, nullptr);
     add_lower_transposed_times(rows, in.Dv, a.data(), ldc, {g.data(), ldv}, dv.data(), ldv);
     // dA <- tril(g v^T + c)
     lower_product(rows, in.Dv, {g.data(), ldv, 1}, {v_t.data(), ldc}, da.data(), ldc);
-    for (std::size_t i = 0; i < rows; ++i) {
-      for (std::size_t j = 0; j <= i; ++j) {
-        da[i * ldc + j] += c[i];
-      }
-    }
+    clear_upper(rows, triangle_block(), da.data(), ldc, c.data(), nullptr);
     transpose_lower(rows);
     // dphi_k <- dphi_k + phi_q dA, dphi_q <- phi_k dA^T
     times_lower(in.F, rows, {phi_q.data(), ldc, 1}, da.data(), ldc, {dphi_k.data(), ldc, true});
@@ -341,33 +328,56 @@ struct BackwardWalk {
                            {dphi_q.data(), ldc, false});
   }
 
+  // da_t <- dA^T, square block by square block.
   void transpose_lower(std::size_t rows) {
-    for (std::size_t i = 0; i < rows; ++i) {
-      for (std::size_t j = 0; j <= i; ++j) {
-        da_t[j * ldc + i] = da[i * ldc + j];
-      }
+    const std::size_t block = triangle_block();
+    for (std::size_t i = 0; i < rows; i += block) {
+      const std::size_t end = std::min(i + block, rows);
+      transpose(end - i, end, da.data() + i * ldc, ldc, da_t.data() + i, ldc);
     }
   }
 
   // From dphi_k to the keys and their parameters.
   void finish_keys(const FeatureBlock& block) {
-    log_gradients(in.F, keys.columns(), keys.phi_t.data(), dphi_k.data(), ldc);
-    const std::size_t first = (task.b * in.N + task.n) * in.S + block.key0;
+    log_gradients(in.F, block.keys, keys.phi_t.data(), later_weight.data(), ones.data(), ldc,
+                  dphi_k.data(), log_sums.data());
     tile_product(block.keys, in.Dk, in.F, {dphi_k.data(), 1, ldc}, {key_draws.data(), ldk},
                  {dx.data(), ldk, false});
+    const std::size_t first = (task.b * in.N + task.n) * in.S + block.key0;
     for (std::size_t i = 0; i < block.keys; ++i) {
-      std::copy(dx.data() + i * ldk, dx.data() + i * ldk + in.Dk, out.dk + (first + i) * in.Dk);
+      float* dk = dx.data() + i * ldk;
+      add_offset_gradient(i, dk);
+      std::copy(dk, dk + in.Dk, out.dk + (first + i) * in.Dk);
       std::copy(dv.data() + i * ldv, dv.data() + i * ldv + in.Dv, out.dv + (first + i) * in.Dv);
-      out.d_key_offset[first + i] = 0.0F;
     }
-    for (std::size_t f = 0; f < in.F; ++f) {
-      for (std::size_t i = 0; i < block.keys; ++i) {
-        out.d_key_offset[first + i] += dphi_k[f * ldc + i];
-      }
+    if (out.d_key_slope != nullptr) {  // dslope <- dslope + sum_s doffset_s k'_s
+      tile_product(1, in.Dk, block.keys, {log_sums.data(), 1, 1}, {keys.k.data(), ldk},
+                   {parameters.key_slope.data(), ldk, true});
     }
-    tile_product(in.F, in.Dk, block.keys, {dphi_k.data(), ldc, 1}, {keys.k.data(), ldk},
-                 {parameters.key_draws.data(), ldk, true});
-    add_row_sums(in.F, keys.columns(), dphi_k.data(), ldc, parameters.bias.data());
+    if (out.d_key_draws != nullptr) {
+      tile_product(in.F, in.Dk, block.keys, {dphi_k.data(), ldc, 1}, {keys.k.data(), ldk},
+                   {parameters.key_draws.data(), ldk, true});
+    }
+    if (out.d_bias != nullptr) {
+      add_row_sums(in.F, block.keys, dphi_k.data(), ldc, parameters.bias.data());
+    }
+  }
+
+  // The offset slope . k' - curve |k'|^2 is in every logarithm of a key: its gradient is their sum.
+  void add_offset_gradient(std::size_t i, float* dk) const {
+    const FloatTag d;
+    const auto offset = hn::Set(d, log_sums[i]), curve = hn::Set(d, -2.0F * in.key_curve);
+    const float* k = keys.k.data() + i * ldk;
+    const float* slope = in.key_slope == nullptr ? nullptr : in.key_slope + task.n * in.Dk;
+    std::size_t r = 0;
+    for (; r + hn::Lanes(d) <= in.Dk; r += hn::Lanes(d)) {
+      const auto along = slope == nullptr ? hn::Zero(d) : hn::LoadU(d, slope + r);
+      const auto gradient = hn::MulAdd(curve, hn::LoadU(d, k + r), along);
+      hn::StoreU(hn::MulAdd(offset, gradient, hn::LoadU(d, dk + r)), d, dk + r);
+    }
+    for (; r < in.Dk; ++r) {
+      dk[r] += log_sums[i] * ((slope == nullptr ? 0.0F : slope[r]) - 2.0F * in.key_curve * k[r]);
+    }
   }
 
   std::vector<float> pending_mean_ = std::vector<float>(in.Dv, 0.0F);
