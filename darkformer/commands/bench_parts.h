@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +20,14 @@ struct BenchOptions {
   std::int64_t heads = 8;
   std::vector<std::string> kinds = {"exact", "performer", "dark", "lfk", "constant", "random"};
   std::int64_t tokens = 4096;
+  bool rivals = true;
+  std::optional<std::filesystem::path> model;
 
   void visit(auto&& field) {
     field("what", what, "what to measure",
-          {.positional = true, .required = true, .choices = {"attention", "gemm", "train"}});
+          {.positional = true,
+           .required = true,
+           .choices = {"attention", "decode", "train", "gemm"}});
     field("lengths", lengths, "tokens of a sequence; gemm: sizes of the matrices",
           {.minimum = 1, .maximum = 1 << 22, .empty_means = "what suits the part"});
     field("head-sizes", head_sizes, "head sizes, one for each of --features",
@@ -33,14 +39,21 @@ struct BenchOptions {
           {.choices = {"exact", "performer", "dark", "lfk", "constant", "random"}});
     field("tokens", tokens, "train: tokens of a step; one sequence where it is longer",
           {.minimum = 1, .maximum = 1 << 22});
+    field("rivals", rivals, "attention: beside the same in plain ATen calls");
+    field("model", model, "decode: model folder whose weights are read",
+          {.empty_means = "random ones"});
   }
 };
+
+// --threads, or without it one and two (where there are two).
+std::vector<int> thread_counts(const CommonOptions& common);
 
 // GFLOP/s of a float32 product of two 256 x 256 matrices on one thread: the peak that shares are
 // given of.
 double peak_gflops();
 
 void bench_attention(const BenchOptions& options, Context& context);
+void bench_decode(const BenchOptions& options, Context& context);
 void bench_gemm(const BenchOptions& options, Context& context);
 void bench_train(const BenchOptions& options, Context& context);
 

@@ -33,6 +33,44 @@ TEST(Bench, TrainMeasuresEveryKindBesideItsRival) {
   }
 }
 
+TEST(Bench, AttentionMeasuresBothKindsBesideTheirRivals) {
+  const Outcome outcome = run({"bench", "attention", "--lengths", "64", "--threads", "1", "--heads",
+                               "2", "--head-sizes", "16", "--features", "8", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json rows = outcome.json()["rows"];
+  ASSERT_EQ(rows.size(), 1U);
+  expect_numbers(rows, {"peak_gflops", "bytes", "features_win_from"});
+  const Json& row = rows[0];
+  expect_numbers(Json::array({row["forward"], row["forward_backward"]}),
+                 {"seconds", "share_of_peak", "rival_seconds", "ratio"});
+  expect_numbers(Json::array({row["exact_forward"], row["exact_forward_backward"]}),
+                 {"seconds", "rival_seconds", "ratio"});
+}
+
+TEST(Bench, AttentionAndDecodeWantAsManyFeaturesAsHeadSizes) {
+  for (const char* part : {"attention", "decode"}) {
+    EXPECT_EQ(run({"bench", part, "--head-sizes", "16", "--features", "8", "16"}).code, 2) << part;
+  }
+}
+
+TEST(Bench, DecodeMeasuresStatesCachesAndAModel) {
+  const Outcome outcome =
+      run({"bench", "decode", "--lengths", "64", "100000", "--heads", "2", "--head-sizes", "16",
+           "--features", "8", "--model", golden_folder("gemma1"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json result = outcome.json();
+  expect_numbers(result["rows"], {"seconds", "state_bytes", "context"});
+  EXPECT_TRUE(result["rows"][0].contains("exact_seconds"));
+  EXPECT_FALSE(result["rows"][1].contains("exact_seconds"));  // too long to keep
+  expect_numbers(result["models"], {"seconds", "weight_bytes", "read_seconds", "share_of_read"});
+}
+
+TEST(Bench, DecodeNamesAMissingModel) {
+  expect_failure(run({"bench", "decode", "--lengths", "64", "--heads", "1", "--head-sizes", "8",
+                      "--features", "8", "--model", "/no/such/folder", "--json"}),
+                 {"/no/such/folder"});
+}
+
 TEST(Bench, TrainRefusesAnUnknownKind) {
   const Outcome outcome = run({"bench", "train", "--kinds", "sharp"});
   EXPECT_EQ(outcome.code, 2);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/bench_timing.h"
 
+#include <ATen/Parallel.h>
+
 #include <ctime>
 
 #include <algorithm>
@@ -24,6 +26,16 @@ Timing summary(std::vector<double> runs) {
 }
 
 }  // namespace
+
+ThreadCount::ThreadCount(int count) : before_(threads()) {
+  set_threads(count);
+  at::set_num_threads(count);
+}
+
+ThreadCount::~ThreadCount() {
+  set_threads(before_);
+  at::set_num_threads(before_);
+}
 
 std::string clock_name() {
   return threads() == 1 ? "CPU time" : "wall time";

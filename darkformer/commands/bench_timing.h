@@ -15,6 +15,18 @@ struct Timing {
   bool measured() const { return seconds > 0.0; }
 };
 
+// So many threads for our loops and libtorch's while it lives.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int count);
+  ~ThreadCount();
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+};
+
 // What the seconds are: CPU time of the process on one thread, which other people's load changes
 // little; wall time on more, because threads that wait for each other use CPU time too.
 std::string clock_name();  // "CPU time", "wall time"
