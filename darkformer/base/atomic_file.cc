@@ -210,7 +210,9 @@ AtomicDirectory::AtomicDirectory(const fs::path& target) : target_(clean_target(
   partial_ = partial_name(target_);
   make_parent(target_);
   descriptor_ = open_locked(partial_, target_, [this] {
-    mkdir(partial_.c_str(), 0777);
+    if (mkdir(partial_.c_str(), 0777) != 0 && errno != EEXIST) {
+      return -1;
+    }
     return open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   });
   empty_folder(partial_);

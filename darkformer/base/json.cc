@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "darkformer/base/atomic_file.h"
+#include "darkformer/base/printable.h"
 
 namespace darkformer {
 namespace {
@@ -18,7 +19,8 @@ std::string reason(const std::string& message) {
   constexpr std::size_t kLongest = 200;
   const std::size_t at = message.find("column");
   const std::size_t colon = message.find(": ", at == std::string::npos ? 0 : at);
-  return message.substr(colon == std::string::npos ? 0 : colon + 2, kLongest);
+  return printable(std::string_view(message).substr(colon == std::string::npos ? 0 : colon + 2),
+                   kLongest);
 }
 
 // A file of opening brackets would grow to fifty times its size in memory.

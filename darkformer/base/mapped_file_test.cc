@@ -62,6 +62,8 @@ TEST(MappedFile, ErrorsNameFileAndReason) {
 TEST(Printable, StaysOnOneLine) {
   EXPECT_EQ(printable("a\nb\x7F\xC3\xA9"), "a\\x0Ab\\x7F\xC3\xA9");
   EXPECT_EQ(printable("abcdef", 3), "abc...");
+  EXPECT_EQ(printable("\x93\xC3(\xE2\x82"), "\\x93\\xC3(\\xE2\\x82");
+  EXPECT_EQ(printable("\xE2\x82\xAC"), "\xE2\x82\xAC");
 }
 
 }  // namespace

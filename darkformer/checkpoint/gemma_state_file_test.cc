@@ -54,6 +54,44 @@ TEST(GemmaStateFile, GoesOnWithTheSameBits) {
   }
 }
 
+// Every kind of attention, with the options that add tensors to its state.
+std::vector<AttentionSpec> all_specs() {
+  std::vector<AttentionSpec> specs;
+  for (const AttentionKind kind :
+       {AttentionKind::kExact, AttentionKind::kPerformer, AttentionKind::kDark, AttentionKind::kLfk,
+        AttentionKind::kConstant, AttentionKind::kRandom}) {
+    AttentionSpec spec{.kind = kind};
+    if (has_features(kind)) {
+      spec.features = 16;
+      spec.rank = 8;
+      specs.push_back(spec);
+      spec.window = 3;
+      spec.sinks = 1;
+      spec.gate = true;
+    }
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+TEST(GemmaStateFile, EveryKindGoesOnWithTheSameBits) {
+  const ScratchFolder scratch;
+  for (const AttentionSpec& spec : all_specs()) {
+    GemmaConfig config = small_config(GemmaFamily::kGemma1);
+    std::fill(config.attention.begin(), config.attention.end(), spec);
+    const auto model = small_gemma(config);
+    GemmaState state;
+    read_tokens(*model, random_ids(11), state);
+    save_state(scratch.path() / "state", state, *model);
+    GemmaState loaded = load_state(scratch.path() / "state", *model);
+    for (int step = 0; step < 5; ++step) {
+      const at::Tensor ids = random_ids(1 + step % 2);
+      EXPECT_TRUE(model->extend(ids, loaded).equal(model->extend(ids, state)))
+          << attention_kind_name(spec.kind) << ", window " << spec.window << ", step " << step;
+    }
+  }
+}
+
 TEST(GemmaStateFile, RefusesAForeignState) {
   const ScratchFolder scratch;
   const fs::path file = scratch.path() / "state";

@@ -67,6 +67,12 @@ class HelpPage : public CLI::Formatter {
   std::string make_usage(const CLI::App*, std::string) const override {
     return "\nUsage: " + usage_ + "\n";
   }
+  // CLI11 marks the negative form of a flag with its value, "--no-gate{false}".
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, positional);
+    const std::size_t mark = name.find("{false}");
+    return mark == std::string::npos ? name : name.erase(mark, 7);
+  }
   std::string make_option_opts(const CLI::Option* option) const override {
     const std::string& name = option->get_type_name();
     return name.empty() ? "" : " " + name;

@@ -89,10 +89,10 @@ std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const GemmaConf
       chosen[i] = o.attention == "exact" || !config.is_sliding(i);
     }
   }
-  for (const std::int64_t i : parse_layers(o.layers, config.layers)) {
+  for (const std::int64_t i : parse_layers("--layers", o.layers, config.layers)) {
     chosen[i] = true;
   }
-  for (const std::int64_t i : parse_layers(o.keep_exact, config.layers)) {
+  for (const std::int64_t i : parse_layers("--keep-exact", o.keep_exact, config.layers)) {
     chosen[i] = false;
   }
   std::vector<std::int64_t> result;
@@ -102,6 +102,12 @@ std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const GemmaConf
     }
   }
   return result;
+}
+
+bool has_converted_layer(const GemmaConfig& config, const std::vector<std::int64_t>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [&](std::int64_t i) {
+    return config.attention[static_cast<std::size_t>(i)].kind != AttentionKind::kExact;
+  });
 }
 
 // What the user asked for cannot be: wrong usage, not a failure.
@@ -249,6 +255,9 @@ void convert(const ConvertOptions& o, Context& context) {
     throw UsageError(o.keep_exact.empty() ? "every layer has a sliding window; choose with --layers"
                                           : "--keep-exact leaves no layer to convert");
   }
+  require(spec.kind != AttentionKind::kExact || has_converted_layer(before, layers),
+          o.model.string(),
+          ": nothing to turn back, these layers are exact already: ", layer_ranges(layers));
   check_spec(spec, before.head_dim);
   const auto moments = o.centre || o.init != "identity"
                            ? moments_of(o, *model, context)

@@ -215,7 +215,8 @@ class Session {
              quantity_text(rate(prompt_tokens_, prompt_seconds_)), " a second");
     log_info("decode  ", result.ids.size(), " tokens, ",
              quantity_text(rate(std::ssize(result.ids), seconds)), " a second");
-    log_info("state   ", bytes_text(state_.bytes()), " after ", state_.position, " tokens");
+    log_info("state   ", bytes_text(model_->state_bytes(state_.position)), " after ",
+             state_.position, " tokens");
     log_info("memory  ", bytes_text(memory_info().peak), " at most");
   }
 
@@ -226,7 +227,7 @@ class Session {
             {"prompt_tokens", prompt_tokens_},
             {"prompt_tokens_per_second", rate(prompt_tokens_, prompt_seconds_)},
             {"decode_tokens_per_second", rate(std::ssize(result.ids), seconds)},
-            {"state_bytes", state_.bytes()},
+            {"state_bytes", model_->state_bytes(state_.position)},
             {"state_tokens", state_.position}};
   }
 
@@ -239,7 +240,19 @@ class Session {
   double prompt_seconds_ = 0;
 };
 
+void check_options(const GenerateOptions& options) {
+  if (options.top_p <= 0) {
+    throw UsageError("--top-p must be above 0");
+  }
+  for (const std::string& text : options.stop) {
+    if (text.empty()) {
+      throw UsageError("--stop: an empty text would stop at once");
+    }
+  }
+}
+
 void generate_text(const GenerateOptions& options, Context& context) {
+  check_options(options);
   Session(options, context).run();
 }
 

@@ -47,12 +47,18 @@ void add_range(const std::string& text, std::int64_t layers, std::set<std::int64
 
 }  // namespace
 
-std::vector<std::int64_t> parse_layers(const std::vector<std::string>& texts, std::int64_t layers) {
+std::vector<std::int64_t> parse_layers(const char* flag,
+                                       const std::vector<std::string>& texts,
+                                       std::int64_t layers) {
   std::set<std::int64_t> chosen;
   for (const std::string& text : texts) {
     std::istringstream parts(text);
     for (std::string part; std::getline(parts, part, ',');) {
-      add_range(part, layers, chosen);
+      try {
+        add_range(part, layers, chosen);
+      } catch (const UsageError& error) {
+        throw UsageError(concat(flag, ": ", error.what()));
+      }
     }
   }
   return {chosen.begin(), chosen.end()};

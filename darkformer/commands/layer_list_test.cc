@@ -12,16 +12,16 @@ namespace {
 using Layers = std::vector<std::int64_t>;
 
 TEST(LayerList, Parses) {
-  EXPECT_EQ(parse_layers({"0,3-5"}, 8), (Layers{0, 3, 4, 5}));
-  EXPECT_EQ(parse_layers({"5", "1", "5-5"}, 8), (Layers{1, 5}));
-  EXPECT_EQ(parse_layers({"all"}, 3), (Layers{0, 1, 2}));
-  EXPECT_EQ(parse_layers({}, 3), Layers{});
+  EXPECT_EQ(parse_layers("--layers", {"0,3-5"}, 8), (Layers{0, 3, 4, 5}));
+  EXPECT_EQ(parse_layers("--layers", {"5", "1", "5-5"}, 8), (Layers{1, 5}));
+  EXPECT_EQ(parse_layers("--layers", {"all"}, 3), (Layers{0, 1, 2}));
+  EXPECT_EQ(parse_layers("--layers", {}, 3), Layers{});
 }
 
 TEST(LayerList, Refuses) {
   for (const char* text :
        {"8", "3-8", "x", "-1", "3-", "5-3", "1.5", "1-2-3", "99999999999999999999"}) {
-    EXPECT_THROW(parse_layers({text}, 8), UsageError) << text;
+    EXPECT_THROW(parse_layers("--layers", {text}, 8), UsageError) << text;
   }
 }
 

@@ -220,6 +220,8 @@ TEST(DarkAttentionOp, EveryMistakeHasItsLine) {
   call.k = at::zeros({1, 2, 6, 7}), wrong("head sizes must agree");
   call.v = at::zeros({1, 2, 5, 8}), wrong("heads and time must agree");
   call.q = at::zeros({2, 4, 6, 8}), wrong("batches");
+  call.k = at::zeros({1, 2, 6, 8}, at::Device(at::kMeta)), wrong("k is on meta but q is on cpu");
+  call.draws = call.draws.to(at::kMeta), wrong("draws is on meta but q is on cpu");
   call.q = at::zeros({1, 4, 7, 8}), wrong("7 queries for 6 keys");
   call.q = at::zeros({1, 4, 0, 8}), wrong("no size may be 0");
   call.q = call.q.to(at::kHalf), wrong("k is Float but q is Half");

@@ -24,6 +24,11 @@ at::Tensor draw_features(std::int64_t groups,
   require(stream >= 0 && stream <= kMost && index >= 0 && index <= kMost,
           "draw_features: stream is ", stream, " and index is ", index,
           "; both must be 32-bit and not negative");
+  constexpr double kMostValues = 1e11;
+  require(static_cast<double>(groups) * static_cast<double>(features) * static_cast<double>(rank) <=
+              kMostValues,
+          "draw_features: ", groups, " x ", features, " x ", rank,
+          " numbers are too many (groups x features x rank)");
   const at::Tensor draws = at::empty({groups, features, rank}, at::kFloat);
   kernels::draw_features(
       {static_cast<std::size_t>(groups), static_cast<std::size_t>(features),
