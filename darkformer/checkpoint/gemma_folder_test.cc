@@ -67,7 +67,7 @@ TEST(GemmaFolder, EveryKindHasJustTheExpectedTensors) {
       if (has_features(kind)) {
         spec = {.kind = kind,
                 .features = 12,
-                .rank = has_factor(kind) ? 6 : 8,
+                .rank = kind == AttentionKind::kDark ? 6 : 8,
                 .placement = placement,
                 .window = 3,
                 .sinks = 1,
