@@ -6,6 +6,7 @@
 #include "darkformer/ops/dark_attention.h"
 #include "darkformer/ops/draw_features.h"
 #include "darkformer/ops/exact_attention.h"
+#include "darkformer/ops/random_attention.h"
 
 namespace darkformer::ops {
 namespace {
@@ -52,6 +53,11 @@ Tensor exact(const Tensor& q,
   return exact_attention(q, k, v, {scale, causal, window, softcap});
 }
 
+Tensor random(
+    const Tensor& v, int64_t heads, int64_t seed, int64_t layer, int64_t index, int64_t start) {
+  return random_attention(v, {seed, layer, index, heads}, start);
+}
+
 TORCH_LIBRARY(darkformer, library) {
   library.def("dark_attention(" DARK_SCHEMA ") -> Tensor", attention);
   library.def("dark_attention_prefill(" DARK_SCHEMA ", Tensor[] state) -> (Tensor, Tensor[])",
@@ -65,6 +71,10 @@ TORCH_LIBRARY(darkformer, library) {
       "draw_features(int groups, int features, int rank, int seed, int stream, int index, bool "
       "orthogonal=True) -> Tensor",
       draw_features);
+  library.def(
+      "random_attention(Tensor v, int heads, int seed, int layer, int index, int start=0) -> "
+      "Tensor",
+      random);
   // For tests: run every op of this thread as its composition of ATen calls.
   library.def("force_composition(bool forced) -> ()", set_composition_forced);
   library.def("vanished_rows() -> int", vanished_rows);
