@@ -92,9 +92,9 @@ class Attention(torch.nn.Module):
                                  self.draw_index, self.spec.orthogonal)
 
     def redraw(self, draw_index):
-        """New draws, unless they are learned."""
+        """New draws, unless they are learned, or fitted with their weights."""
         self.draw_index = draw_index
-        if self.spec.has_features and self.spec.attention != "lfk":
+        if self.spec.has_features and self.spec.attention != "lfk" and not self.spec.has_log_weights:
             with torch.no_grad():
                 self.draws.copy_(self._fresh_draws())
 
@@ -131,16 +131,10 @@ class Attention(torch.nn.Module):
             options["gate"] = self._gate(q)
         return options
 
-    def map_queries(self, q):
-        """Applied before the rotation: M where the spec says rope="before", else nothing."""
+    def map_heads(self, x):
+        """Applied to queries and keys before the rotation: M where the spec says rope="before", else nothing."""
         factor = self._for_op("factor")
-        return q if factor is None or self.spec.rope == "after" else _map_heads(q, factor)
-
-    def map_keys(self, k):
-        """As map_queries, by the keys' own map where there is one."""
-        key_factor = self._for_op("key_factor")
-        factor = self._for_op("factor") if key_factor is None else key_factor
-        return k if factor is None or self.spec.rope == "after" else _map_heads(k, factor)
+        return x if factor is None or self.spec.rope == "after" else _map_heads(x, factor)
 
     def forward(self, q, k, v):
         """All tokens of a sequence at once. Differentiable."""

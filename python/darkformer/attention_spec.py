@@ -71,11 +71,13 @@ class AttentionSpec:
         wanted(self.features >= 1, f"\"features\" is {self.features}; wanted 1 or more")
         wanted(1 <= self.rank <= head_dim, f"\"rank\" is {self.rank}; wanted 1 to {head_dim}")
         wanted(self.window >= 0 and self.sinks >= 0, "\"window\" and \"sinks\" are 0 or more")
-        wanted(self.rank == head_dim or self.has_factor,
-               f"\"rank\" is {self.rank}, but attention {self.attention} has no factor: wanted {head_dim}")
+        wanted(self.rank == head_dim or self.attention == "dark",
+               f"\"rank\" is {self.rank}, but attention {self.attention} has no factor of lower rank: wanted {head_dim}")
         wanted(not self.gate or self.window > 0, "\"gate\" needs a window")
         wanted(self.rope == "after" or (self.rank == head_dim and self.placement != "query-head"),
                "\"rope\": \"before\" needs the full rank and one M for the query heads of a key head")
+        wanted(self.rope == "after" or not self.has_key_factor,
+               f"\"rope\": \"before\": attention {self.attention} is fitted to rotated queries and keys")
 
     @staticmethod
     def from_json(entry, head_dim, where):

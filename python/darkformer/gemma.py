@@ -60,8 +60,8 @@ class SelfAttention(torch.nn.Module):
             split = projection(x).unflatten(-1, (-1, self.head_dim))                             # (B,T,heads,D)
             return (split if norm is None else norm(split)).transpose(1, 2)                      # (B,heads,T,D)
 
-        q = rotate(self.dark.map_queries(heads(self.q_proj, self.q_norm)), self.rope, start)     # (B,H,T,D)
-        k = rotate(self.dark.map_keys(heads(self.k_proj, self.k_norm)), self.rope, start)        # (B,G,T,D)
+        q = rotate(self.dark.map_heads(heads(self.q_proj, self.q_norm)), self.rope, start)     # (B,H,T,D)
+        k = rotate(self.dark.map_heads(heads(self.k_proj, self.k_norm)), self.rope, start)        # (B,G,T,D)
         v = heads(self.v_proj, None)                                                             # (B,G,T,D)
         mixed = self.dark(q, k, v) if state is None else self.dark.extend(q, k, v, state)
         return self.o_proj(mixed.transpose(1, 2).flatten(2))                                     # (B,T,E)

@@ -97,8 +97,8 @@ class ReplacedAttention(torch.nn.Module):
             split = projection(hidden_states).unflatten(-1, (-1, self.head_dim))                 # (B,T,heads,D)
             return (norm(split) if norm is not None else split).transpose(1, 2)                  # (B,heads,T,D)
 
-        q = self.dark.map_queries(heads(self.q_proj, getattr(self, "q_norm", None)))
-        k = self.dark.map_keys(heads(self.k_proj, getattr(self, "k_norm", None)))
+        q = self.dark.map_heads(heads(self.q_proj, getattr(self, "q_norm", None)))
+        k = self.dark.map_heads(heads(self.k_proj, getattr(self, "k_norm", None)))
         v = heads(self.v_proj, None)
         tables = self._tables(v.transpose(1, 2).flatten(2), given)
         if tables is not None:

@@ -108,7 +108,7 @@ class Folders(unittest.TestCase):
                 ("gemma2", {"attention": "dark", "placement": "layer", "layers": [0, 1], "window": 2, "gate": True}),
                 ("gemma3", {"attention": "dark", "placement": "query-head", "layers": [0, 5], "centre": True}),
                 ("gemma1", {"attention": "dark", "rope": "before", "window": 3, "gate": True}),
-                ("gemma1", {"attention": "aderf", "rope": "before"}),
+                ("gemma1", {"attention": "oprf", "placement": "query-head", "window": 2}),
                 ("gemma2", {"attention": "aderf", "features": 7}),
                 ("gemma3", {"attention": "sderf", "centre": True}),
                 ("gemma2", {"attention": "constant"}),
