@@ -9,10 +9,10 @@ PROGRAM := build/$(PRESET)/bin/darkformer
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages text build demo model test bench format check docs asan tsan install deb clean
+.PHONY: help packages text build demo model test bench performance format check docs asan tsan install deb clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 packages: $(STAMP) ## install the Debian packages of tools/packages.txt that are missing (root or sudo)
 
@@ -55,6 +55,9 @@ bench: $(STAMP) ## build and run the micro-benchmarks; JSON in build/bench/resul
 	cmake --preset bench
 	cmake --build --preset bench -j $(JOBS)
 	@tools/run_benchmarks build/bench
+
+performance: build ## measure everything again and write the tables of docs/performance.md (an idle machine, an hour)
+	tools/performance_tables $(PROGRAM)
 
 format: ## format all C++ files in place
 	clang-format -i $(SOURCES)

@@ -1,4 +1,5 @@
-// Feature attention and exact attention, checked, then timed.
+// Feature attention and exact attention beside their rivals in plain ATen calls, checked, then
+// timed.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <iomanip>
@@ -6,133 +7,184 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/threads.h"
+#include "darkformer/commands/bench_attention_runs.h"
 #include "darkformer/commands/bench_parts.h"
 #include "darkformer/commands/bench_timing.h"
-#include "darkformer/kernels/dark_attention.h"
-#include "darkformer/kernels/dark_problem.h"
-#include "darkformer/kernels/exact_attention.h"
+#include "darkformer/commands/blas_core.h"
 #include "darkformer/kernels/gemm.h"
 
 namespace darkformer {
 namespace {
 
-using kernels::DarkAttention;
-using kernels::DarkProblem;
+// The square of a long sequence would take minutes, and the rival keeps it in memory.
+constexpr std::int64_t kLongestExact = 16384, kLongestRivalExact = 4096;
+// A backward pass makes 2.5 times the products of a forward pass.
+constexpr double kBothOverForward = 3.5;
 
-DarkProblem problem_of(std::int64_t heads,
-                       std::int64_t length,
-                       std::int64_t size,
-                       std::int64_t features) {
-  return kernels::read_problem(
-      concat("B1 H", heads, " G", heads, " T", length, " D", size, " F", features));
-}
+struct Pass {
+  Timing ours, rival;
+  double gflops = 0.0;  // useful operations of ours, 0 where they are not counted
 
-std::vector<float> forward(const DarkProblem& p) {
-  std::vector<float> o(p.d_o.size());
-  kernels::DarkCache cache;
-  kernels::dark_attention(p.shape, p.inputs(),
-                          kernels::contiguous_heads(o.data(), p.shape.H, p.shape.T, p.shape.Dv),
-                          cache, false);
-  return o;
-}
-
-void forward_backward(const DarkProblem& p) {
-  const DarkAttention& s = p.shape;
-  std::vector<float> o(p.d_o.size()), dq(p.q.size()), dk(p.k.size()), dv(p.v.size());
-  kernels::DarkCache cache;
-  kernels::dark_attention(s, p.inputs(), kernels::contiguous_heads(o.data(), s.H, s.T, s.Dv), cache,
-                          true);
-  kernels::DarkGradients gradients;
-  gradients.dq = dq.data(), gradients.dk = dk.data(), gradients.dv = dv.data();
-  kernels::dark_attention_backward(
-      s, p.inputs(), kernels::contiguous_heads<const float>(o.data(), s.H, s.T, s.Dv),
-      kernels::contiguous_heads(p.d_o.data(), s.H, s.T, s.Dv), cache, gradients);
-}
-
-void exact_forward(const DarkProblem& p) {
-  const DarkAttention& s = p.shape;
-  std::vector<float> o(p.d_o.size());
-  kernels::ExactAttention shape;
-  shape.B = s.B, shape.H = s.H, shape.G = s.G, shape.T = s.T, shape.S = s.S, shape.D = s.D,
-  shape.Dv = s.Dv, shape.scale = s.scale;
-  const kernels::DarkInputs in = p.inputs();
-  kernels::exact_attention(shape, {in.q, in.k, in.v},
-                           {kernels::contiguous_heads(o.data(), s.H, s.T, s.Dv), {}});
-}
-
-// One head over a few chunks against the double reference: a wrong answer is not timed.
-void check(std::int64_t size, std::int64_t features) {
-  const DarkProblem p = problem_of(1, 150, size, features);
-  const std::vector<double> want = kernels::dark_attention_ref(p.shape, p.inputs(), nullptr).o;
-  const std::vector<float> got = forward(p);
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    require(std::abs(got[i] - want[i]) < 1e-3, "the kernel is wrong at D ", size, ", F ", features,
-            ": ", got[i], " instead of ", want[i]);
-  }
-}
+  double ratio() const { return rival.seconds / ours.seconds; }
+};
 
 struct Row {
-  std::int64_t size, features, length;
-  Timing forward, both, exact;
-  double forward_share, both_share;
+  std::int64_t size, features, length, bytes;
+  Pass forward, both, exact_forward, exact_both;
 };
+
+Pass measure_pass(const std::function<void()>& ours,
+                  const std::function<void()>& rival,
+                  bool with_rival,
+                  double flops = 0.0) {
+  Pass pass;
+  if (with_rival) {
+    const std::vector<Timing> timings = time_in_turn({ours, rival});
+    pass.ours = timings[0], pass.rival = timings[1];
+  } else {
+    pass.ours = time_runs(ours);
+  }
+  pass.gflops = flops / pass.ours.seconds / 1e9;
+  return pass;
+}
 
 Row measure(const BenchOptions& options,
             std::int64_t size,
             std::int64_t features,
-            std::int64_t length,
-            double peak) {
-  const DarkProblem p = problem_of(options.heads, length, size, features);
-  Row row = {size,
-             features,
-             length,
-             time_runs([&] { forward(p); }),
-             time_runs([&] { forward_backward(p); }),
-             {},
-             0.0,
-             0.0};
-  // The square of a long sequence would take minutes: it is measured up to 16k.
-  constexpr std::int64_t kLongestExact = 16384;
-  if (length <= kLongestExact) {
-    row.exact = time_runs([&] { exact_forward(p); });
-  }
+            std::int64_t length) {
+  const AttentionRuns runs(options.heads, length, size, features);
   // Useful operations: features of q and k (4 T D F) and the two products with the state (4 T F
   // Dv), per head.
   const double flops = 8.0 * static_cast<double>(length) * static_cast<double>(size) *
                        static_cast<double>(features) * static_cast<double>(options.heads);
-  row.forward_share = flops / row.forward.seconds / 1e9 / peak;
-  row.both_share = 3.5 * flops / row.both.seconds / 1e9 / peak;
+  Row row{size, features, length, runs.bytes(), {}, {}, {}, {}};
+  row.forward = measure_pass([&] { runs.features_forward(); },
+                             [&] { runs.rival_features_forward(); }, options.rivals, flops);
+  row.both = measure_pass([&] { runs.features_both(); }, [&] { runs.rival_features_both(); },
+                          options.rivals, kBothOverForward * flops);
+  if (length <= kLongestExact) {
+    const bool rival = options.rivals && length <= kLongestRivalExact;
+    row.exact_forward =
+        measure_pass([&] { runs.exact_forward(); }, [&] { runs.rival_exact_forward(); }, rival);
+    row.exact_both =
+        measure_pass([&] { runs.exact_both(); }, [&] { runs.rival_exact_both(); }, rival);
+  }
   return row;
 }
 
-void print(const Row& row, double peak, std::ostream& out) {
-  const auto percent = [](double share) { return 100.0 * share; };
-  out << std::fixed << std::setw(5) << row.size << std::setw(6) << row.features << std::setw(8)
-      << row.length << std::setprecision(2) << std::setw(10) << 1e3 * row.forward.seconds
-      << std::setprecision(0) << std::setw(5) << percent(row.forward.spread) << "%" << std::setw(8)
-      << row.forward_share * peak << std::setw(6) << percent(row.forward_share) << "%"
-      << std::setprecision(2) << std::setw(11) << 1e3 * row.both.seconds << std::setprecision(0)
-      << std::setw(6) << percent(row.both_share) << "%";
-  if (row.exact.seconds > 0.0) {
-    out << std::setprecision(2) << std::setw(11) << 1e3 * row.exact.seconds << std::setw(7)
-        << row.exact.seconds / row.forward.seconds << "x";
-  } else {
-    out << std::setw(11) << "-" << std::setw(8) << "-";
+// The length from which a forward pass with features is faster than exact attention: lengths are
+// doubled until it is, and the logarithm of the ratio is interpolated. 0: not up to kLongestExact.
+std::int64_t crossing(const BenchOptions& options, std::int64_t size, std::int64_t features) {
+  double before = 0.0;
+  for (std::int64_t length = 32; length <= kLongestExact; length *= 2) {
+    const AttentionRuns runs(options.heads, length, size, features);
+    const std::vector<Timing> timings =
+        time_in_turn({[&] { runs.features_forward(); }, [&] { runs.exact_forward(); }}, 0.05);
+    const double gain = std::log2(timings[1].seconds / timings[0].seconds);
+    if (gain >= 0.0) {
+      const double share = length == 32 ? 1.0 : -before / (gain - before);
+      return static_cast<std::int64_t>(
+          std::lround(static_cast<double>(length) / 2.0 * std::exp2(share)));
+    }
+    before = gain;
   }
-  out << '\n';
+  return 0;
 }
 
-OrderedJson json_of(const Row& row) {
+// Wide enough for all, so that both passes of both kinds have the same columns.
+void print_pass(const Pass& pass, double peak, bool share, std::ostream& out) {
+  if (!pass.ours.measured()) {
+    out << std::setw(10) << "-" << std::setw(6) << "-" << std::setw(7) << "-";
+    return;
+  }
+  out << std::setprecision(2) << std::setw(10) << 1e3 * pass.ours.seconds << std::setprecision(0)
+      << std::setw(4) << 100 * pass.ours.spread << "%";
+  if (share) {
+    out << std::setw(5) << 100 * pass.gflops / peak << "%";
+  }
+  if (pass.rival.measured()) {
+    out << std::setprecision(1) << std::setw(6) << pass.ratio() << "x";
+  } else {
+    out << std::setw(7) << "-";
+  }
+}
+
+void print(const Row& row, double peak, std::ostream& out) {
+  out << std::fixed << std::setw(4) << row.size << std::setw(5) << row.features << std::setw(7)
+      << row.length << std::setprecision(1) << std::setw(7)
+      << static_cast<double>(row.bytes) * 1e-6;
+  print_pass(row.forward, peak, true, out);
+  print_pass(row.both, peak, true, out);
+  print_pass(row.exact_forward, peak, false, out);
+  print_pass(row.exact_both, peak, false, out);
+  out << std::endl;
+}
+
+void print_head(const BenchOptions& options, double peak, std::ostream& out) {
+  const std::string core = blas_core();
+  out << threads() << (threads() == 1 ? " thread" : " threads") << ", " << options.heads
+      << " heads, causal; medians of " << clock_name()
+      << " (ms) and their spread; peak: 256 x 256 products, " << std::fixed << std::setprecision(0)
+      << peak << " GFLOP/s on " << (threads() == 1 ? "it" : "them")
+      << ";\nrival: the same in plain ATen calls" << (core.empty() ? "" : ", OpenBLAS core " + core)
+      << ", as times of ours; MB: q, k, v and the output\n"
+      << "                       -- features forward ------- -- + backward ------------- "
+         "-- exact forward ---- -- + backward -------\n"
+      << "head feat length     MB      time      peak  rival      time      peak  rival      time "
+         "      rival      time       rival\n";
+}
+
+OrderedJson json_of(const Pass& pass, double peak) {
   OrderedJson object;
-  object["head_size"] = row.size, object["features"] = row.features, object["length"] = row.length;
-  object["forward_seconds"] = row.forward.seconds, object["forward_spread"] = row.forward.spread,
-  object["forward_share_of_peak"] = row.forward_share;
-  object["forward_backward_seconds"] = row.both.seconds,
-  object["forward_backward_share_of_peak"] = row.both_share;
-  if (row.exact.seconds > 0.0) {
-    object["exact_forward_seconds"] = row.exact.seconds;
+  object["seconds"] = pass.ours.seconds, object["spread"] = pass.ours.spread;
+  if (pass.gflops > 0.0) {
+    object["gflops"] = pass.gflops, object["share_of_peak"] = pass.gflops / peak;
+  }
+  if (pass.rival.measured()) {
+    object["rival_seconds"] = pass.rival.seconds, object["rival_spread"] = pass.rival.spread,
+    object["ratio"] = pass.ratio();
   }
   return object;
+}
+
+OrderedJson json_of(const Row& row, double peak) {
+  OrderedJson object;
+  object["threads"] = threads(), object["clock"] = clock_name(), object["peak_gflops"] = peak;
+  object["head_size"] = row.size, object["features"] = row.features, object["length"] = row.length,
+  object["bytes"] = row.bytes;
+  object["forward"] = json_of(row.forward, peak);
+  object["forward_backward"] = json_of(row.both, peak);
+  if (row.exact_forward.ours.measured()) {
+    object["exact_forward"] = json_of(row.exact_forward, peak);
+    object["exact_forward_backward"] = json_of(row.exact_both, peak);
+  }
+  return object;
+}
+
+void measure_shape(const BenchOptions& options,
+                   std::size_t shape,
+                   double peak,
+                   Context& context,
+                   OrderedJson& rows) {
+  const std::int64_t size = options.head_sizes[shape], features = options.features[shape];
+  const std::vector<std::int64_t> lengths =
+      options.lengths.empty() ? std::vector<std::int64_t>{1024, 4096} : options.lengths;
+  const std::int64_t from = crossing(options, size, features);
+  for (const std::int64_t length : lengths) {
+    context.stop_if_interrupted("stopped; the rows above are complete");
+    const Row row = measure(options, size, features, length);
+    if (!context.common.json) {
+      print(row, peak, context.out);
+    }
+    OrderedJson object = json_of(row, peak);
+    object["features_win_from"] = from;
+    rows.push_back(object);
+  }
+  if (!context.common.json) {
+    context.out << "     features beat exact attention (forward) from a length of " << from << ", "
+                << std::setprecision(1) << static_cast<double>(from) / static_cast<double>(features)
+                << " times their number\n";
+  }
 }
 
 }  // namespace
@@ -142,8 +194,7 @@ double peak_gflops() {
   const std::vector<float> a = kernels::normal_values(kSize * kSize, 1, 1.0F),
                            b = kernels::normal_values(kSize * kSize, 2, 1.0F);
   std::vector<float> c(kSize * kSize);
-  const int before = threads();
-  set_threads(1);
+  const ThreadCount one(1);
   const Timing timing = time_runs(
       [&] {
         kernels::gemm({.m = kSize,
@@ -157,7 +208,6 @@ double peak_gflops() {
                        .ldc = kSize});
       },
       0.2);
-  set_threads(before);
   return 2.0 * kSize * kSize * kSize / timing.seconds / 1e9;
 }
 
@@ -166,31 +216,25 @@ void bench_attention(const BenchOptions& options, Context& context) {
     throw UsageError(concat(options.head_sizes.size(), " values for --head-sizes but ",
                             options.features.size(), " for --features; give as many of each"));
   }
-  const double peak = peak_gflops();
   OrderedJson rows = OrderedJson::array();
-  if (!context.common.json) {
-    context.out
-        << "peak of one thread (256 x 256 products): " << std::fixed << std::setprecision(0) << peak
-        << " GFLOP/s; " << options.heads << " heads; CPU time of all threads\n"
-        << " head  feat  length   forward spread GFLOP/s  peak    + backward   peak   exact fwd  "
-           "ratio\n"
-        << "                         (ms)                             (ms)            (ms)\n";
-  }
   for (std::size_t i = 0; i < options.features.size(); ++i) {
-    check(options.head_sizes[i], options.features[i]);
-    for (const std::int64_t length : options.lengths) {
-      context.stop_if_interrupted("stopped; the rows above are complete");
-      const Row row = measure(options, options.head_sizes[i], options.features[i], length, peak);
-      if (!context.common.json) {
-        print(row, peak, context.out);
-      }
-      rows.push_back(json_of(row));
+    AttentionRuns(1, 150, options.head_sizes[i], options.features[i]).check_against_reference();
+    AttentionRuns(2, 512, options.head_sizes[i], options.features[i]).check_against_rivals();
+  }
+  const double peak_of_one = peak_gflops();
+  for (const int count : thread_counts(context.common)) {
+    const ThreadCount use(count);
+    const double peak = peak_of_one * count;
+    if (!context.common.json) {
+      print_head(options, peak, context.out);
+    }
+    for (std::size_t i = 0; i < options.features.size(); ++i) {
+      measure_shape(options, i, peak, context, rows);
     }
   }
   if (context.common.json) {
     OrderedJson result;
-    result["peak_gflops"] = peak, result["threads"] = threads(), result["heads"] = options.heads,
-    result["rows"] = rows;
+    result["heads"] = options.heads, result["blas"] = blas_core(), result["rows"] = rows;
     context.print_json(result);
   }
 }

@@ -18,7 +18,9 @@ void bench_gemm(const BenchOptions& options, Context& context) {
   if (!context.common.json) {
     context.out << "  size  ours GFLOP/s  libtorch GFLOP/s  ratio\n";
   }
-  for (const std::int64_t length : options.lengths) {
+  const std::vector<std::int64_t> sizes =
+      options.lengths.empty() ? std::vector<std::int64_t>{256, 1024} : options.lengths;
+  for (const std::int64_t length : sizes) {
     context.stop_if_interrupted("stopped; the rows above are complete");
     const auto n = static_cast<std::size_t>(length);
     const at::Tensor a = at::randn({length, length}), b = at::randn({length, length}),

@@ -1,39 +1,40 @@
-// Timing for benchmarks: medians of CPU time, because the machines that run them are shared.
+// Timing for benchmarks: medians of runs in turn, because the machines that run them are shared.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ctime>
-
-#include <algorithm>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace darkformer {
 
 struct Timing {
-  double seconds = 0.0;  // the median of a run, CPU time of the calling thread's process
+  double seconds = 0.0;  // the median of a run
   double spread = 0.0;   // (third quartile - first) / median
+
+  bool measured() const { return seconds > 0.0; }
 };
 
-inline double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+// So many threads for our loops and libtorch's while it lives.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int count);
+  ~ThreadCount();
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
 
-// Runs the body once to warm up, then until `budget` seconds and at least five runs have passed.
-inline Timing time_runs(const std::function<void()>& body, double budget = 0.3) {
-  body();
-  std::vector<double> runs;
-  for (double total = 0.0; (total < budget || runs.size() < 5) && runs.size() < 200;) {
-    const double start = cpu_seconds();
-    body();
-    runs.push_back(cpu_seconds() - start);
-    total += runs.back();
-  }
-  std::sort(runs.begin(), runs.end());
-  const double median = runs[runs.size() / 2];
-  return {median, (runs[runs.size() * 3 / 4] - runs[runs.size() / 4]) / median};
-}
+ private:
+  int before_;
+};
+
+// What the seconds are: CPU time of the process on one thread, which other people's load changes
+// little; wall time on more, because threads that wait for each other use CPU time too.
+std::string clock_name();  // "CPU time", "wall time"
+
+// Runs the bodies in turn, once to warm up, then until each has had `budget` seconds and five runs
+// (and not more than 200). What disturbs one run disturbs its neighbours, so that ratios stay.
+std::vector<Timing> time_in_turn(const std::vector<std::function<void()>>& bodies,
+                                 double budget = 0.3);
+Timing time_runs(const std::function<void()>& body, double budget = 0.3);
 
 }  // namespace darkformer

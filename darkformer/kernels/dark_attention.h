@@ -55,9 +55,9 @@ struct DarkCache {
   std::vector<float> query_draws, key_draws,
       bias;                          // (N,F,D), (N,F,R or D), (N,F): base-2 units, scale folded in
   std::vector<float> mapped_center;  // m (N,R)
+  std::vector<float> key_slope;      // (N,R): what a key's offset takes from m, base-2 units
   std::vector<float>
       keys;  // u_k (B,N,S,R) with a factor, else k - b (B,G,S,D) where the near field needs it
-  std::vector<float> key_offset;             // (B,N,S)
   std::vector<float> near_queries;           // Mq q (B,H,T,R): with a factor and a near field
   std::vector<float> o_far, o_near;          // (B,H,T,Dv): with a near field
   std::vector<float> log_z_far, log_z_near;  // (B,H,T)

@@ -13,22 +13,51 @@
 namespace darkformer::kernels {
 namespace {
 
-// Gradients of the arguments of the two fields.
+// Gradients of the arguments of the two fields. Those of q, k and v are written where they belong if
+// nothing is left to do to them.
 struct FieldGradients {
-  std::vector<float> queries;  // of q - a, through the far field (B,H,T,D)
-  std::vector<float>
-      keys;  // of u_k, or of k - b without a factor (B,N,S,R): both fields and the offset
-  std::vector<float> values;       // (B,N,S,Dv)
-  std::vector<float> query_draws;  // (N,F,D)
-  std::vector<float> key_draws;    // (N,F,R)
-  std::vector<float> bias;         // (N,F)
-  std::vector<float> key_offset;   // (B,N,S)
+  FieldGradients(const DarkAttention& s, const DarkInputs& in, const DarkGradients& out)
+      : queries(out.dq) {
+    const bool mapped = in.parameters.factor != nullptr;
+    if (mapped || s.N != s.G) {
+      own_keys.resize(s.B * s.N * s.S * s.R);
+    }
+    if (s.N != s.G) {
+      own_values.resize(s.B * s.N * s.S * s.Dv);
+    }
+    keys = own_keys.empty() ? out.dk : own_keys.data();
+    values = own_values.empty() ? out.dv : own_values.data();
+    if (out.d_draws != nullptr || out.d_factor != nullptr) {
+      query_draws.resize(s.N * s.F * s.D);
+    }
+    if (out.d_draws != nullptr) {
+      key_draws.resize(s.N * s.F * s.R);
+    }
+    if (out.d_log_weights != nullptr) {
+      bias.resize(s.N * s.F);
+    }
+    if (in.parameters.query_center != nullptr) {
+      center.resize(s.N * s.R);
+    }
+  }
+
+  float* queries;  // of q - a, through the far field (B,H,T,D)
+  float* keys;     // of u_k, or of k - b without a factor (B,N,S,R): both fields and the offset
+  float* values;   // (B,N,S,Dv)
+  std::vector<float> own_keys, own_values;  // their memory, where it is not the caller's
+  std::vector<float> query_draws;           // (N,F,D), empty where not wanted, like all below
+  std::vector<float> key_draws;             // (N,F,R)
+  std::vector<float> bias;                  // (N,F)
+  std::vector<float> center;                // of m (N,R)
   std::vector<float>
       near;  // of Mq q, or of q without a factor (B,H,T,R); empty without a near field
-  std::vector<float> center;  // of m (N,R)
   std::vector<float> norm;  // sum over a group of the gradient of Mq (q - a) through |u_q|^2 (N,R)
   std::vector<float> gate;
 };
+
+float* wanted(std::vector<float>& x) {
+  return x.empty() ? nullptr : x.data();
+}
 
 void far_field_backward(const DarkAttention& s,
                         const DarkInputs& in,
@@ -37,43 +66,13 @@ void far_field_backward(const DarkAttention& s,
                         HeadsView<const float> d_o,
                         const float* d_log_z,
                         FieldGradients& g) {
-  g.queries.resize(s.B * s.H * s.T * s.D);
-  g.keys.resize(s.B * s.N * s.S * s.R);
-  g.values.resize(s.B * s.N * s.S * s.Dv);
-  g.query_draws.resize(s.N * s.F * s.D);
-  g.key_draws.resize(s.N * s.F * s.R);
-  g.bias.resize(s.N * s.F);
-  g.key_offset.resize(s.B * s.N * s.S);
   feature_attention_backward(
       far_field_inputs(s, in, cache),
-      {o, d_o, d_log_z, &cache.features, g.queries.data(), g.keys.data(), g.values.data(),
-       g.query_draws.data(), g.key_draws.data(), g.bias.data(), g.key_offset.data()});
-}
-
-// keys += log2(e) d_offset (m - u), center += log2(e) d_offset u, where offset = log2(e) (m . u -
-// |u|^2 / 2). Without a factor the key is k - b = u / r, so its gradient takes another r.
-void offset_backward(const DarkAttention& s,
-                     const DarkInputs& in,
-                     const DarkCache& cache,
-                     FieldGradients& g) {
-  const bool mapped = in.parameters.factor != nullptr;
-  const float root = mapped ? 1.0F : std::sqrt(s.scale);
-  std::vector<float> center(s.B * s.N * s.R, 0.0F);
-  parallel_for(s.B * s.N, [&](std::size_t i) {
-    const std::size_t n = i % s.N, head = mapped ? i : i / s.N * s.G + key_head(s, n);
-    for (std::size_t j = 0; j < s.S; ++j) {
-      const float d_offset = kLog2E * g.key_offset[i * s.S + j];
-      const float* key = &cache.keys[(head * s.S + j) * s.R];
-      float* d_key = &g.keys[(i * s.S + j) * s.R];
-      for (std::size_t r = 0; r < s.R; ++r) {
-        d_key[r] += root * d_offset * (cache.mapped_center[n * s.R + r] - root * key[r]);
-        center[i * s.R + r] += root * d_offset * key[r];
-      }
-    }
-  });
-  g.center.assign(s.N * s.R, 0.0F);
-  for (std::size_t i = 0; i < center.size(); ++i) {
-    g.center[i % (s.N * s.R)] += center[i];
+      {o, d_o, d_log_z, &cache.features, g.queries, g.keys, g.values, wanted(g.query_draws),
+       wanted(g.key_draws), wanted(g.bias), wanted(g.center)});
+  // slope = log2(e) r m
+  for (float& center : g.center) {
+    center *= kLog2E * key_root(s, in);
   }
 }
 
@@ -106,23 +105,21 @@ FieldGradients fields_backward(const DarkAttention& s,
                                const DarkInputs& in,
                                const DarkCache& cache,
                                HeadsView<const float> o,
-                               HeadsView<const float> d_o) {
-  FieldGradients g;
+                               HeadsView<const float> d_o,
+                               const DarkGradients& out) {
+  FieldGradients g(s, in, out);
   if (!has_near_field(s)) {
     far_field_backward(s, in, cache, o, d_o, nullptr, g);
-    offset_backward(s, in, cache, g);
     return g;
   }
   JoinGradients join = join_fields_backward(s, in, cache, d_o);
   far_field_backward(
       s, in, cache, contiguous_heads<const float>(cache.o_far.data(), s.H, s.T, s.Dv),
       contiguous_heads<const float>(join.d_o_far.data(), s.H, s.T, s.Dv), join.d_log_far.data(), g);
-  offset_backward(s, in, cache, g);
   NearGradients near;
   near_field_backward(s, in, cache, join.d_o_near, join.d_log_near, near);
-  std::transform(near.keys.begin(), near.keys.end(), g.keys.begin(), g.keys.begin(), std::plus<>());
-  std::transform(near.values.begin(), near.values.end(), g.values.begin(), g.values.begin(),
-                 std::plus<>());
+  std::transform(near.keys.begin(), near.keys.end(), g.keys, g.keys, std::plus<>());
+  std::transform(near.values.begin(), near.values.end(), g.values, g.values, std::plus<>());
   g.near = std::move(near.queries);
   norm_backward(s, in, cache, join.d_log_far, g);
   g.gate = std::move(join.d_gate);
@@ -134,6 +131,9 @@ void add_groups(const DarkAttention& s,
                 const std::vector<float>& from,
                 std::size_t count,
                 float* to) {
+  if (from.empty()) {
+    return;  // they are there already
+  }
   std::fill(to, to + s.B * s.G * count, 0.0F);
   parallel_for(s.B * s.G, [&](std::size_t bg) {
     const std::size_t shared = s.N / s.G, first = bg / s.G * s.N + bg % s.G * shared;
@@ -173,16 +173,15 @@ void arguments_without_factor(const DarkAttention& s, const DarkGradients& out, 
   const float root = std::sqrt(s.scale);
   if (out.d_query_center != nullptr) {
     std::fill(out.d_query_center, out.d_query_center + s.N * s.D, 0.0F);
-    add_rows(g.queries.data(), s.B, s.H, s.T, s.D, s.N, -1.0F, out.d_query_center);
+    add_rows(g.queries, s.B, s.H, s.T, s.D, s.N, -1.0F, out.d_query_center);
     for (std::size_t i = 0; i < s.N * s.D; ++i) {
       out.d_query_center[i] += root * g.center[i] - (g.norm.empty() ? 0.0F : g.norm[i]);
     }
   }
-  std::copy(g.queries.begin(), g.queries.end(), out.dq);
   if (!g.near.empty()) {
     std::transform(g.near.begin(), g.near.end(), out.dq, out.dq, std::plus<>());
   }
-  add_groups(s, g.keys, s.S * s.D, out.dk);
+  add_groups(s, g.own_keys, s.S * s.D, out.dk);
   if (out.d_draws != nullptr) {
     for (std::size_t i = 0; i < s.N * s.F * s.D; ++i) {
       out.d_draws[i] = root * kLog2E * (g.query_draws[i] + g.key_draws[i]);
@@ -207,8 +206,8 @@ class FactorBackward {
         d_key_factor(s.N * s.R * s.D, 0.0F) {}
 
   void run() {
+    center();  // before queries() adds the near field to dq
     queries();
-    center();
     draws();
     keys();
     if (p.key_factor == nullptr) {
@@ -223,9 +222,8 @@ class FactorBackward {
   }
 
  private:
-  // dq <- far + Mq^T near, dMq += near^T q
+  // dq <- dq + Mq^T near, dMq += near^T q
   void queries() {
-    std::copy(g.queries.begin(), g.queries.end(), out.dq);
     if (g.near.empty()) {
       return;
     }
@@ -271,7 +269,7 @@ class FactorBackward {
       return;
     }
     std::vector<float> da(s.N * s.D, 0.0F);
-    add_rows(g.queries.data(), s.B, s.H, s.T, s.D, s.N, -1.0F, da.data());
+    add_rows(g.queries, s.B, s.H, s.T, s.D, s.N, -1.0F, da.data());
     for (std::size_t n = 0; n < s.N; ++n) {
       for (std::size_t r = 0; r < s.R; ++r) {
         const float x =
@@ -289,6 +287,9 @@ class FactorBackward {
 
   // query_draws = r log2(e) w Mq, key_draws = log2(e) w
   void draws() {
+    if (g.query_draws.empty()) {
+      return;
+    }
     const float unit = root * kLog2E;
     gemm_batch({.m = s.R,
                 .n = s.D,
@@ -376,13 +377,13 @@ void dark_attention_backward(const DarkAttention& s,
                              HeadsView<const float> d_o,
                              const DarkCache& cache,
                              const DarkGradients& out) {
-  FieldGradients g = fields_backward(s, in, cache, o, d_o);
+  FieldGradients g = fields_backward(s, in, cache, o, d_o, out);
   if (in.parameters.factor == nullptr) {
     arguments_without_factor(s, out, g);
   } else {
     FactorBackward(s, in, out, g).run();
   }
-  add_groups(s, g.values, s.S * s.Dv, out.dv);
+  add_groups(s, g.own_values, s.S * s.Dv, out.dv);
   if (out.d_log_weights != nullptr) {
     std::transform(g.bias.begin(), g.bias.end(), out.d_log_weights,
                    [](float x) { return 0.5F * kLog2E * x; });

@@ -97,6 +97,33 @@ TEST(DarkDecode, AnyDivisionEqualsOnePass) {
   }
 }
 
+// Quadratic = chunked = split and resumed = recurrent, for every chunk and thread count.
+TEST(DarkDecode, EveryChunkAndThreadCountAgree) {
+  const std::size_t T = 260;
+  DarkProblem p = read_problem("B1 H2 G1 T260 D4 F5 factor querycenter keycenter");
+  const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
+  on_every_thread_count([&] {
+    for (std::size_t chunk = 1; chunk <= 256; ++chunk) {
+      SCOPED_TRACE(::testing::Message() << "chunk " << chunk);
+      p.shape.chunk = chunk;
+      DarkCache cache;
+      std::vector<float> o(want.o.size(), std::nanf(""));
+      dark_attention(p.shape, p.inputs(), contiguous_heads(o.data(), 2, T, 4), cache, false);
+      expect_close(p, o, want.o);
+      const std::size_t cut = 1 + chunk * 37 % (T - 1);
+      OwnedState state(p.shape);
+      o.assign(want.o.size(), std::nanf(""));
+      read_tokens(p, 0, cut, false, state, o);
+      read_tokens(p, cut, T, false, state, o);
+      expect_close(p, o, want.o);
+    }
+    OwnedState state(p.shape);
+    std::vector<float> o(want.o.size(), std::nanf(""));
+    read_tokens(p, 0, T, true, state, o);
+    expect_close(p, o, want.o);
+  });
+}
+
 TEST(DarkDecode, EveryThreadCountAndTarget) {
   const DarkProblem p =
       read_problem("B1 H4 G2 T20 D8 F12 chunk8 window4 sinks1 factor querycenter keycenter");

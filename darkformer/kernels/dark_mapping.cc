@@ -59,9 +59,12 @@ void map_center(const DarkAttention& s, const DarkParameters& p, DarkCache& cach
   }
 }
 
-// keys <- r Mk (k - b) per group; without a factor k - b per kv head.
+// keys <- r Mk (k - b) per group; without a factor k - b per kv head, for the near field.
 void map_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
   const DarkParameters& p = in.parameters;
+  if (p.factor == nullptr && !has_near_field(s)) {
+    return;  // the far field reads and centres them itself
+  }
   std::vector<float> centred(s.B * s.G * s.S * s.D);
   copy_centred(in.k, s.B, s.G, s.S, s.D, p.key_center, s.G, centred.data());
   if (p.factor == nullptr) {
@@ -83,31 +86,6 @@ void map_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
           .c = &cache.keys[i * s.S * s.R],
           .ldc = s.R,
           .alpha = std::sqrt(s.scale)});
-  });
-}
-
-// offset <- log2(e) (m . u - |u|^2 / 2) with u = r (k - b) or the mapped key
-float offset_of(const float* key, float root, const float* center, std::size_t count) {
-  float norm = 0.0F, along = 0.0F;
-#pragma omp simd reduction(+ : norm, along)
-  for (std::size_t d = 0; d < count; ++d) {
-    norm += key[d] * key[d];
-    along += key[d] * center[d];
-  }
-  return kLog2E * (root * along - 0.5F * root * root * norm);
-}
-
-void offset_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
-  const bool mapped = in.parameters.factor != nullptr;
-  const float root = mapped ? 1.0F : std::sqrt(s.scale);
-  cache.key_offset.resize(s.B * s.N * s.S);
-  parallel_for(s.B * s.N, [&](std::size_t i) {
-    const std::size_t n = i % s.N;
-    const std::size_t head = mapped ? i : i / s.N * s.G + key_head(s, n);
-    for (std::size_t j = 0; j < s.S; ++j) {
-      cache.key_offset[i * s.S + j] =
-          offset_of(&cache.keys[(head * s.S + j) * s.R], root, &cache.mapped_center[n * s.R], s.R);
-    }
   });
 }
 
@@ -165,6 +143,10 @@ void copy_centred(HeadsView<const float> x,
   });
 }
 
+float key_root(const DarkAttention& shape, const DarkInputs& in) {
+  return in.parameters.factor == nullptr ? std::sqrt(shape.scale) : 1.0F;
+}
+
 void map_inputs(const DarkAttention& shape, const DarkInputs& in, DarkCache& cache) {
   const DarkParameters& p = in.parameters;
   fold_draws(shape, p, cache);
@@ -175,7 +157,9 @@ void map_inputs(const DarkAttention& shape, const DarkInputs& in, DarkCache& cac
                    [](float w) { return 0.5F * kLog2E * w; });
   }
   map_keys(shape, in, cache);
-  offset_keys(shape, in, cache);
+  cache.key_slope.resize(shape.N * shape.R);
+  std::transform(cache.mapped_center.begin(), cache.mapped_center.end(), cache.key_slope.begin(),
+                 [&](float m) { return kLog2E * key_root(shape, in) * m; });
   if (p.factor != nullptr && has_near_field(shape)) {
     map_near_queries(shape, in, cache);
   }
@@ -192,10 +176,17 @@ FeatureAttentionInputs far_field_inputs(const DarkAttention& s,
   far.causal = s.causal, far.delay = std::min(s.window, s.S), far.skip = std::min(s.sinks, s.S),
   far.chunk = s.chunk;
   far.q = in.q, far.v = in.v;
-  far.k = contiguous_heads<const float>(cache.keys.data(), far.key_heads, s.S, s.R);
+  if (mapped) {
+    far.k = contiguous_heads<const float>(cache.keys.data(), s.N, s.S, s.R);
+  } else {
+    far.k = in.k, far.key_center = in.parameters.key_center;
+  }
   far.query_draws = cache.query_draws.data(), far.key_draws = cache.key_draws.data();
   far.query_center = in.parameters.query_center;
-  far.bias = cache.bias.data(), far.key_offset = cache.key_offset.data();
+  far.bias = cache.bias.data();
+  // offset <- log2(e) (m . u - |u|^2 / 2) with u = r (k - b), or the mapped key
+  const float root = key_root(s, in);
+  far.key_slope = cache.key_slope.data(), far.key_curve = 0.5F * kLog2E * root * root;
   return far;
 }
 

@@ -3,7 +3,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -13,7 +12,7 @@
 #include "darkformer/kernels/exact_attention.h"
 #include "darkformer/kernels/exact_attention_plan.h"
 #include "darkformer/kernels/exact_attention_shapes.h"
-#include "darkformer/kernels/gemm.h"
+#include "darkformer/kernels/yardstick.h"
 
 namespace darkformer::kernels {
 namespace {
@@ -26,17 +25,6 @@ Values waves(std::size_t count, float frequency) {
     values[i] = std::sin(frequency * static_cast<float>(i % 65521));
   }
   return values;
-}
-
-double seconds_of(const auto& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(Values times) {
-  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-  return times[times.size() / 2];
 }
 
 struct Problem {
@@ -105,34 +93,6 @@ struct Problem {
   }
 };
 
-// GFLOP/s of one 256^3 product, measured between the samples of each benchmark.
-class Yardstick {
- public:
-  Yardstick() : a_(kSize * kSize, 0.5F), b_(kSize * kSize, 0.25F), c_(kSize * kSize) {}
-  float seconds() {
-    return static_cast<float>(seconds_of([&] {
-             for (int i = 0; i < kRepeats; ++i) {
-               gemm({.m = kSize,
-                     .n = kSize,
-                     .k = kSize,
-                     .a = a_.data(),
-                     .lda = kSize,
-                     .b = b_.data(),
-                     .ldb = kSize,
-                     .c = c_.data(),
-                     .ldc = kSize});
-             }
-           })) /
-           kRepeats;
-  }
-  static constexpr double kGflop = 2e-9 * 256 * 256 * 256;
-
- private:
-  static constexpr std::size_t kSize = 256;
-  static constexpr int kRepeats = 8;
-  Values a_, b_, c_;
-};
-
 // 2 products of D multiply-adds forward (scores, values); 5 backward.
 void run(benchmark::State& state, const ExactAttention& shape, bool backward) {
   Problem problem(shape);
@@ -141,20 +101,19 @@ void run(benchmark::State& state, const ExactAttention& shape, bool backward) {
     return;
   }
   Yardstick yardstick;
-  Values times;
-  Values product;
+  std::vector<double> times;
   for (auto _ : state) {
     const double time = seconds_of([&] { backward ? problem.backward() : problem.forward(); });
     state.SetIterationTime(time);
-    times.push_back(static_cast<float>(time));
-    product.push_back(yardstick.seconds());
+    times.push_back(time);
+    yardstick.sample();
   }
   const auto D = static_cast<double>(shape.D);
   const auto Dv = static_cast<double>(shape.Dv);
   const double flop = 2e-9 * problem.pairs() * (backward ? 3 * D + 2 * Dv : D + Dv);
   const double rate = flop / median(times);
   state.counters["GFLOP/s"] = rate;
-  state.counters["of_sgemm"] = rate / (Yardstick::kGflop / median(product));
+  state.counters["of_sgemm"] = rate / yardstick.gflops();
   const double bytes = 4e-9 * static_cast<double>(problem.k.size() + problem.v.size());
   state.counters["GB/s"] = bytes / median(times);
 }

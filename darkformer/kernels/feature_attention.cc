@@ -23,27 +23,21 @@ namespace {  // equal names in other files are other things
 
 // The query side of one block, for one head after another.
 struct QueryBlock {
-  QueryBlock(const FeatureAttentionInputs& inputs, std::size_t group, std::size_t most)
-      : in(inputs),
-        ldq(row_stride(in.Dq)),
-        ldf(row_stride(in.F)),
+  QueryBlock(const FeatureAttentionInputs& inputs, std::size_t most)
+      : ldq(row_stride(inputs.Dq)),
         ldc(row_stride(most)),
-        ldv(row_stride(in.Dv)),
+        ldv(row_stride(inputs.Dv)),
         q(most * ldq),
-        draws_t(in.Dq * ldf),
-        phi(most * ldf),
+        q_t(inputs.Dq * ldc),
+        phi_t(inputs.F * ldc),
         a(most * ldc),
         o(most * ldv),
-        den(most),
-        scales(most) {
-    pack_transposed(in.query_draws + group * in.F * in.Dq, in.Dq, in.F, in.Dq, draws_t.data(), ldf);
-  }
+        columns(ldc) {}
 
-  const FeatureAttentionInputs& in;
-  std::size_t ldq, ldf, ldc, ldv;
-  AlignedBuffer<float> q, draws_t, phi, a, o,
-      den;  // (queries,Dq), (Dq,F), (queries,F), (queries,queries), (queries,Dv)
-  AlignedBuffer<std::int32_t> scales;
+  std::size_t ldq, ldc, ldv;
+  AlignedBuffer<float> q, q_t, phi_t;  // (queries,Dq), (Dq,queries), (F,queries)
+  AlignedBuffer<float> a, o;           // (queries,queries), (queries,Dv)
+  QueryColumns columns;
 };
 
 // One task of the forward pass: a stretch of the keys of one (b, n), with the queries that see them
@@ -57,7 +51,7 @@ struct ForwardWalk {
         task(stretch),
         chunk(feature_chunk(in)),
         keys(in, task.b, task.n, chunk),
-        queries(in, task.n, chunk),
+        queries(in, chunk),
         state(in.F, in.Dv) {}
 
   // Absorbs the task's keys without looking at queries.
@@ -133,17 +127,18 @@ struct ForwardWalk {
     const float* center = in.query_center == nullptr ? nullptr : in.query_center + task.n * in.Dq;
     pack_rows(in.q.row(task.b, h, block.query0), in.q.time, in.q.element, center, rows, in.Dq,
               s.q.data(), s.ldq);
-    tile_product(rows, in.F, in.Dq, {s.q.data(), s.ldq, 1}, {s.draws_t.data(), s.ldf},
-                 {s.phi.data(), s.ldf, false});
-    query_features(rows, in.F, keys.bias.data(), state.weight.data(), s.phi.data(), s.ldf,
-                   s.scales.data(), s.den.data());
+    pack_transposed(s.q.data(), s.ldq, rows, in.Dq, s.q_t.data(), s.ldc);
+    tile_product(in.F, rows, in.Dq, {in.query_draws + task.n * in.F * in.Dq, in.Dq, 1},
+                 {s.q_t.data(), s.ldc}, {s.phi_t.data(), s.ldc, false});
+    query_features(in.F, rows, keys.bias.data(), state.weight.data(), s.phi_t.data(), s.ldc,
+                   s.columns);
     // o <- phi_q S + tril(phi_q phi_k^T) v
-    tile_product(rows, in.Dv, in.F, {s.phi.data(), s.ldf, 1}, {state.sum.data(), state.ld},
+    tile_product(rows, in.Dv, in.F, {s.phi_t.data(), 1, s.ldc}, {state.sum.data(), state.ld},
                  {s.o.data(), s.ldv, false});
     if (block.keys > 0) {
-      lower_product(rows, in.F, {s.phi.data(), s.ldf, 1}, {keys.phi_t.data(), keys.ldc}, s.a.data(),
-                    s.ldc);
-      add_lower_row_sums(rows, s.a.data(), s.ldc, s.den.data());
+      lower_product(rows, in.F, {s.phi_t.data(), 1, s.ldc}, {keys.phi_t.data(), keys.ldc},
+                    s.a.data(), s.ldc);
+      clear_upper(rows, kTileRows, s.a.data(), s.ldc, nullptr, s.columns.den.data());
       add_lower_times(rows, in.Dv, s.a.data(), s.ldc, {keys.v.data(), keys.ldv}, s.o.data(), s.ldv);
     }
     write_rows(block, h);
@@ -156,27 +151,36 @@ struct ForwardWalk {
     const std::size_t first = (task.b * in.H + h) * in.T + block.query0;
     for (std::size_t i = 0; i < block.queries; ++i) {
       float* row = s.o.data() + i * s.ldv;
-      if (s.den[i] < vanished_below(block, i)) {
-        s.den[i] = 0.0F;
+      float& den = s.columns.den[i];
+      // No row's bound is above kVanished: the exact one is for the rows below it only.
+      if (den < kVanished && den < vanished_below(block, i)) {
+        den = 0.0F;
         mean_of_values(block, i, row);
         ++fallback_rows;
       } else {
-        scale_row(row, in.Dv, 1.0F / s.den[i]);
+        scale_row(row, in.Dv, 1.0F / den);
       }
-      float* to = out.o.row(task.b, h, block.query0 + i);
-      for (std::size_t d = 0; d < in.Dv; ++d) {
-        to[static_cast<std::ptrdiff_t>(d) * out.o.element] = row[d];
-      }
+      write_row(row, out.o.row(task.b, h, block.query0 + i));
       if (out.log_z != nullptr) {
-        out.log_z[first + i] = log_z(s.den[i], s.scales[i], block.scale);
+        out.log_z[first + i] = log_z(den, s.columns.scales[i], block.scale);
       }
       if (out.cache != nullptr) {
-        out.cache->den[first + i] = s.den[i];
+        out.cache->den[first + i] = den;
       }
     }
   }
 
-  float log_z(float den, std::int32_t query_scale, std::int32_t key_scale) const {
+  void write_row(const float* row, float* to) const {
+    if (out.o.element == 1) {
+      std::copy(row, row + in.Dv, to);
+      return;
+    }
+    for (std::size_t d = 0; d < in.Dv; ++d) {
+      to[static_cast<std::ptrdiff_t>(d) * out.o.element] = row[d];
+    }
+  }
+
+  float log_z(float den, float query_scale, std::int32_t key_scale) const {
     const double units = static_cast<double>(query_scale) + key_scale - kQueryLift;
     return static_cast<float>(std::log(static_cast<double>(den)) + units * 0.6931471805599453 -
                               std::log(static_cast<double>(in.F)));

@@ -5,7 +5,8 @@
 // For head h of batch b, with n = h N / H its parameter group (keys and values of heads n Hk / N
 // and n Hv / N):
 //   lq_tj = Wq_nj . (q_t - a_n) + bias_nj                base-2 logarithms of the query features
-//   lk_sj = Wk_nj . (k_s - c_n) + bias_nj + offset_bns   and of the key features
+//   lk_sj = Wk_nj . k'_s + bias_nj + slope_n . k'_s - curve |k'_s|^2   and of the key features,
+//                                                        with k' = k - c
 //   w_ts  = 1/F sum_j 2^(lq_tj + lk_sj)
 //   o_t   = sum_s w_ts v_s / sum_s w_ts                  over the keys s that t sees
 //   log_z = ln sum_s w_ts                                natural; -inf where t sees no key
@@ -41,7 +42,8 @@ struct FeatureAttentionInputs {
   const float* query_center = nullptr;  // a (N,Dq) or null
   const float* key_center = nullptr;    // c (key_heads,Dk) or null
   const float* bias = nullptr;          // (N,F) or null
-  const float* key_offset = nullptr;    // (B,N,S) or null
+  const float* key_slope = nullptr;     // (N,Dk) or null
+  float key_curve = 0.0F;
 };
 
 // Everything the past contributes: sums over the keys absorbed so far, in units of 2^scale.
@@ -89,15 +91,15 @@ struct FeatureAttentionGradients {
   HeadsView<const float> o, d_o;   // the forward's output and its gradient (B,H,T,Dv)
   const float* d_log_z = nullptr;  // (B,H,T) or null
   const FeatureCache* cache = nullptr;
-  // All contiguous, overwritten. Key and value gradients are per parameter group: the caller adds
-  // the groups that share a head.
+  // All contiguous, overwritten; those of parameters may be null where not wanted. Key and value
+  // gradients are per parameter group: the caller adds the groups that share a head.
   float* dq = nullptr;             // (B,H,T,Dq)
   float* dk = nullptr;             // (B,N,S,Dk)
   float* dv = nullptr;             // (B,N,S,Dv)
   float* d_query_draws = nullptr;  // (N,F,Dq)
   float* d_key_draws = nullptr;    // (N,F,Dk)
   float* d_bias = nullptr;         // (N,F)
-  float* d_key_offset = nullptr;   // (B,N,S)
+  float* d_key_slope = nullptr;    // (N,Dk)
 };
 
 // Gradients of sum(o * d_o) + sum(log_z * d_log_z); the forward ran without a state on entry.

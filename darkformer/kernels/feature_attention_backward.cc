@@ -1,13 +1,7 @@
-// Backward pass of feature attention: the blocks of the forward pass in reverse, features
-// recomputed, states from the cache.
+// Backward pass of feature attention: threads over groups and stretches of time, then the sums of
+// the parameters' gradients.
 // SPDX-License-Identifier: Apache-2.0
-//
-// With g_t = d_o_t / den_t and c_t = (d_log_z_t - d_o_t . o_t) / den_t (docs/math.md derives it):
-//   dphi_q_t = sum_s (g_t . v_s + c_t) phi_k_s         dphi_k_s = sum_t (g_t . v_s + c_t) phi_q_t
-//   dv_s     = sum_t (phi_q_t . phi_k_s) g_t           dlog2 phi = ln 2 phi dphi
-// Sums over s before the block come from its state (S, z), sums over t after it from the running dS
-// = sum phi_q^T g, dz = sum c phi_q.
-#include <cassert>
+#include <algorithm>
 
 #include "darkformer/base/threads.h"
 #include "darkformer/kernels/feature_attention.h"
@@ -18,377 +12,31 @@
 // Must come after foreach_target.h.
 #include <hwy/highway.h>
 
+#include "darkformer/kernels/feature_backward_walk-inl.h"
 #include "darkformer/kernels/feature_plan.h"
-#include "darkformer/kernels/feature_walk-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
 namespace {  // equal names in other files are other things
-
-// What later queries contribute to the gradients of earlier keys, in units of 2^-scale.
-struct RunningGradient {
-  RunningGradient(std::size_t features, std::size_t values)
-      : F(features),
-        Dv(values),
-        ld(row_stride(values)),
-        sum(F * ld),
-        weight(row_stride(F)),
-        mean(ld) {
-    std::fill(sum.data(), sum.data() + F * ld, 0.0F);
-    std::fill(weight.data(), weight.data() + row_stride(F), 0.0F);
-    std::fill(mean.data(), mean.data() + ld, 0.0F);
-  }
-
-  // S in units of 2^next is S 2^(scale - next), so its gradient takes the inverse factor; walking
-  // back, next <= scale.
-  void rescale(std::int32_t next) {
-    if (scale != kNoScale && next != scale) {
-      const float factor = std::ldexp(1.0F, std::max(next - scale, -300));
-      scale_row(sum.data(), F * ld, factor);
-      scale_row(weight.data(), F, factor);
-    }
-    scale = next;
-  }
-
-  void add(const RunningGradient& later) {
-    assert(later.scale == scale || later.scale == kNoScale);
-    for (std::size_t i = 0; i < F * ld; ++i) {
-      sum[i] += later.sum[i];
-    }
-    for (std::size_t f = 0; f < F; ++f) {
-      weight[f] += later.weight[f];
-    }
-    for (std::size_t d = 0; d < Dv; ++d) {
-      mean[d] += later.mean[d];
-    }
-  }
-
-  std::size_t F, Dv, ld;
-  AlignedBuffer<float> sum, weight,
-      mean;  // dS (F,Dv), dz (F), the gradient of each value from rows that fell back (Dv)
-  std::int32_t scale = kNoScale;
-};
-
-// The gradients of the parameters, summed over one task.
-struct ParameterGradients {
-  explicit ParameterGradients(const FeatureAttentionInputs& in)
-      : ldq(row_stride(in.Dq)),
-        ldk(row_stride(in.Dk)),
-        query_draws(in.F * ldq, 0.0F),
-        key_draws(in.F * ldk, 0.0F),
-        bias(in.F, 0.0F) {}
-
-  std::size_t ldq, ldk;
-  std::vector<float> query_draws, key_draws, bias;
-};
-
-struct BackwardWalk {
-  BackwardWalk(const FeatureAttentionInputs& inputs,
-               const FeatureAttentionGradients& gradients,
-               const FeatureTask& stretch)
-      : in(inputs),
-        out(gradients),
-        task(stretch),
-        chunk(feature_chunk(in)),
-        ldq(row_stride(in.Dq)),
-        ldk(row_stride(in.Dk)),
-        ldv(row_stride(in.Dv)),
-        ldc(row_stride(chunk)),
-        keys(in, task.b, task.n, chunk),
-        query_draws(in.F * ldq),
-        key_draws(in.F * ldk),
-        q(chunk * ldq),
-        q_t(in.Dq * ldc),
-        phi_q(in.F * ldc),
-        dphi_q(in.F * ldc),
-        dphi_k(in.F * ldc),
-        v_t(in.Dv * ldc),
-        a(chunk * ldc),
-        da(chunk * ldc),
-        da_t(chunk * ldc),
-        g(chunk * ldv),
-        g_t(in.Dv * ldc),
-        c(ldc),
-        dv(chunk * ldv),
-        dx(chunk * std::max(ldq, ldk)),
-        lowest(ldc),
-        unit(ldc),
-        top(ldc),
-        zeros(ldc),
-        ones(ldc),
-        later(in.F, in.Dv),
-        parameters(in) {
-    pack_rows(in.query_draws + task.n * in.F * in.Dq, static_cast<std::ptrdiff_t>(in.Dq), 1,
-              nullptr, in.F, in.Dq, query_draws.data(), ldq);
-    pack_rows(in.key_draws + task.n * in.F * in.Dk, static_cast<std::ptrdiff_t>(in.Dk), 1, nullptr,
-              in.F, in.Dk, key_draws.data(), ldk);
-    std::fill(zeros.data(), zeros.data() + ldc, 0.0F);
-    std::fill(ones.data(), ones.data() + ldc, 1.0F);
-    std::fill(da_t.data(), da_t.data() + chunk * ldc, 0.0F);
-  }
-
-  const std::vector<FeatureBlock>& blocks() const { return out.cache->tasks[task.index].blocks; }
-
-  // Only what this task's queries add to the running gradient.
-  void sum_queries() {
-    for (auto block = blocks().rbegin(); block != blocks().rend(); ++block) {
-      later.rescale(block->scale);
-      for_each_head(*block, [&](std::size_t h) HWY_ATTR {
-        read_queries(*block, h);
-        read_gradients(*block, h, false);
-        add_to_later(*block);
-      });
-    }
-  }
-
-  // Everything: keys first (they need the gradient of later blocks only), then the queries head by
-  // head.
-  void run_all() {
-    for (auto block = blocks().rbegin(); block != blocks().rend(); ++block) {
-      later.rescale(block->scale);
-      if (block->keys > 0) {
-        begin_keys(*block);
-      }
-      for_each_head(*block, [&](std::size_t h) HWY_ATTR {
-        read_queries(*block, h);
-        read_gradients(*block, h, block->keys > 0);
-        attend_head(*block, h);
-        add_to_later(*block);
-      });
-      if (block->keys > 0) {
-        finish_keys(*block);
-      }
-    }
-  }
-
-  // Queries without keys and keys without queries (non-causal), each in a pass of its own.
-  void run_queries() {
-    for (auto block = blocks().rbegin(); block != blocks().rend(); ++block) {
-      if (block->queries > 0) {
-        later.rescale(block->scale);
-        for_each_head(*block, [&](std::size_t h) HWY_ATTR {
-          read_queries(*block, h);
-          read_gradients(*block, h, false);
-          attend_head(*block, h);
-          add_to_later(*block);
-        });
-      }
-    }
-  }
-
-  void run_keys() {
-    for (auto block = blocks().rbegin(); block != blocks().rend(); ++block) {
-      if (block->keys > 0) {
-        later.rescale(block->scale);
-        begin_keys(*block);
-        finish_keys(*block);
-      }
-    }
-  }
-
-  const FeatureAttentionInputs& in;
-  const FeatureAttentionGradients& out;
-  FeatureTask task;
-  std::size_t chunk, ldq, ldk, ldv, ldc;
-  KeyBlock keys;
-  AlignedBuffer<float> query_draws, key_draws, q, q_t, phi_q, dphi_q, dphi_k, v_t, a, da, da_t, g,
-      g_t, c, dv, dx;
-  AlignedBuffer<float> lowest, unit, top, zeros, ones;
-  RunningGradient later;
-  ParameterGradients parameters;
-
- private:
-  template <class Body>
-  void for_each_head(const FeatureBlock& block, const Body& body) {
-    if (block.queries == 0) {
-      return;
-    }
-    const std::size_t shared = in.H / in.N;
-    for (std::size_t h = task.n * shared; h < (task.n + 1) * shared; ++h) {
-      body(h);
-    }
-  }
-
-  std::size_t query_columns(const FeatureBlock& block) const {
-    const std::size_t lanes = hn::Lanes(FloatTag());
-    return (block.queries + lanes - 1) / lanes * lanes;
-  }
-
-  // The keys' features again, and what later queries give them: dphi_k <- dS v + dz, dv <- phi_k dS
-  // + mean.
-  void begin_keys(const FeatureBlock& block) {
-    keys.read(block.key0, block.keys, block.scale_before);
-    assert(keys.keys == block.keys && keys.scale == block.scale);
-    pack_transposed(keys.v.data(), ldv, block.keys, in.Dv, v_t.data(), ldc);
-    tile_product(in.F, block.keys, in.Dv, {later.sum.data(), later.ld, 1}, {v_t.data(), ldc},
-                 {dphi_k.data(), ldc, false});
-    add_outer(in.F, keys.columns(), later.weight.data(), ones.data(), dphi_k.data(), ldc);
-    for (std::size_t i = 0; i < block.keys; ++i) {
-      std::copy(later.mean.data(), later.mean.data() + in.Dv, dv.data() + i * ldv);
-    }
-    tile_product(block.keys, in.Dv, in.F, {keys.phi_t.data(), 1, ldc}, {later.sum.data(), later.ld},
-                 {dv.data(), ldv, true});
-  }
-
-  // phi_q^T of one head, and its packed inputs.
-  void read_queries(const FeatureBlock& block, std::size_t h) {
-    const float* center = in.query_center == nullptr ? nullptr : in.query_center + task.n * in.Dq;
-    pack_rows(in.q.row(task.b, h, block.query0), in.q.time, in.q.element, center, block.queries,
-              in.Dq, q.data(), ldq);
-    pack_transposed(q.data(), ldq, block.queries, in.Dq, q_t.data(), ldc);
-    tile_product(in.F, block.queries, in.Dq, {query_draws.data(), ldq, 1}, {q_t.data(), ldc},
-                 {phi_q.data(), ldc, false});
-    add_offsets(in.F, block.queries, keys.bias.data(), zeros.data(), phi_q.data(), ldc, top.data());
-    std::fill(lowest.data(), lowest.data() + ldc, std::numeric_limits<float>::infinity());
-    for (std::size_t i = 0; i < block.queries; ++i) {
-      const auto highest = static_cast<float>(integer_scale(top[i]));
-      lowest[i] = highest - kQueryRange;
-      unit[i] = highest - static_cast<float>(kQueryLift);
-    }
-    features_by_column(in.F, block.queries, lowest.data(), unit.data(), phi_q.data(), ldc);
-  }
-
-  // g <- d_o / den, c <- (d_log_z - d_o . o) / den. Rows that fell back give d_o / count to each
-  // value they saw instead.
-  void read_gradients(const FeatureBlock& block, std::size_t h, bool own_values) {
-    std::fill(c.data(), c.data() + ldc, 0.0F);
-    const std::size_t first = (task.b * in.H + h) * in.T + block.query0;
-    for (std::size_t i = 0; i < block.queries; ++i) {
-      const float* d_o = out.d_o.row(task.b, h, block.query0 + i);
-      const float* o = out.o.row(task.b, h, block.query0 + i);
-      const float den = out.cache->den[first + i];
-      const float inverse = den == 0.0F ? 0.0F : 1.0F / den;
-      float dot = 0.0F;
-      for (std::size_t d = 0; d < in.Dv; ++d) {
-        const float gradient = d_o[static_cast<std::ptrdiff_t>(d) * out.d_o.element];
-        dot += gradient * o[static_cast<std::ptrdiff_t>(d) * out.o.element];
-        g[i * ldv + d] = gradient * inverse;
-      }
-      c[i] = ((out.d_log_z == nullptr ? 0.0F : out.d_log_z[first + i]) - dot) * inverse;
-      if (den == 0.0F) {
-        c[i] = 0.0F;
-        spread_over_values(block, i, d_o, own_values);
-      }
-    }
-    pack_transposed(g.data(), ldv, block.queries, in.Dv, g_t.data(), ldc);
-  }
-
-  void spread_over_values(const FeatureBlock& block,
-                          std::size_t i,
-                          const float* d_o,
-                          bool own_values) {
-    const std::size_t own = block.keys > 0 ? i + 1 : 0;
-    const auto count = static_cast<float>(block.absorbed + static_cast<std::int64_t>(own));
-    for (std::size_t d = 0; d < in.Dv && count > 0.0F; ++d) {
-      const float share = d_o[static_cast<std::ptrdiff_t>(d) * out.d_o.element] / count;
-      pending_mean_[d] += share;
-      for (std::size_t j = 0; own_values && j < own; ++j) {
-        dv[j * ldv + d] += share;
-      }
-    }
-  }
-
-  // later <- later + this head's queries: dS += phi_q^T g, dz += phi_q^T c.
-  void add_to_later(const FeatureBlock& block) {
-    tile_product(in.F, in.Dv, block.queries, {phi_q.data(), ldc, 1}, {g.data(), ldv},
-                 {later.sum.data(), later.ld, true});
-    add_weighted_row_sums(in.F, query_columns(block), phi_q.data(), ldc, c.data(),
-                          later.weight.data());
-    for (std::size_t d = 0; d < in.Dv; ++d) {
-      later.mean[d] += pending_mean_[d];
-      pending_mean_[d] = 0.0F;
-    }
-  }
-
-  void attend_head(const FeatureBlock& block, std::size_t h) {
-    if (block.keys > 0) {
-      attend_own_keys(block);
-    }
-    // dphi_q <- dphi_q + S g + z c
-    const float* state = out.cache->tasks[task.index].states.data() + block.state;
-    tile_product(in.F, block.queries, in.Dv, {state, in.Dv, 1}, {g_t.data(), ldc},
-                 {dphi_q.data(), ldc, block.keys > 0});
-    add_outer(in.F, query_columns(block), state + in.F * in.Dv, c.data(), dphi_q.data(), ldc);
-    log_gradients(in.F, query_columns(block), phi_q.data(), dphi_q.data(), ldc);
-    // dq <- dlq Wq, dWq <- dWq + dlq^T q
-    tile_product(block.queries, in.Dq, in.F, {dphi_q.data(), 1, ldc}, {query_draws.data(), ldq},
-                 {dx.data(), ldq, false});
-    for (std::size_t i = 0; i < block.queries; ++i) {
-      const float* row = dx.data() + i * ldq;
-      std::copy(row, row + in.Dq, out.dq + ((task.b * in.H + h) * in.T + block.query0 + i) * in.Dq);
-    }
-    tile_product(in.F, in.Dq, block.queries, {dphi_q.data(), ldc, 1}, {q.data(), ldq},
-                 {parameters.query_draws.data(), ldq, true});
-    add_row_sums(in.F, query_columns(block), dphi_q.data(), ldc, parameters.bias.data());
-  }
-
-  // The triangle of the block itself.
-  void attend_own_keys(const FeatureBlock& block) {
-    const std::size_t rows = block.queries;
-    // A <- tril(phi_q phi_k^T), dv <- dv + A^T g
-    lower_product(rows, in.F, {phi_q.data(), 1, ldc}, {keys.phi_t.data(), ldc}, a.data(), ldc);
-    add_lower_transposed_times(rows, in.Dv, a.data(), ldc, {g.data(), ldv}, dv.data(), ldv);
-    // dA <- tril(g v^T + c)
-    lower_product(rows, in.Dv, {g.data(), ldv, 1}, {v_t.data(), ldc}, da.data(), ldc);
-    for (std::size_t i = 0; i < rows; ++i) {
-      for (std::size_t j = 0; j <= i; ++j) {
-        da[i * ldc + j] += c[i];
-      }
-    }
-    transpose_lower(rows);
-    // dphi_k <- dphi_k + phi_q dA, dphi_q <- phi_k dA^T
-    times_lower(in.F, rows, {phi_q.data(), ldc, 1}, da.data(), ldc, {dphi_k.data(), ldc, true});
-    times_lower_transposed(in.F, rows, {keys.phi_t.data(), ldc, 1}, da_t.data(), ldc,
-                           {dphi_q.data(), ldc, false});
-  }
-
-  void transpose_lower(std::size_t rows) {
-    for (std::size_t i = 0; i < rows; ++i) {
-      for (std::size_t j = 0; j <= i; ++j) {
-        da_t[j * ldc + i] = da[i * ldc + j];
-      }
-    }
-  }
-
-  // From dphi_k to the keys and their parameters.
-  void finish_keys(const FeatureBlock& block) {
-    log_gradients(in.F, keys.columns(), keys.phi_t.data(), dphi_k.data(), ldc);
-    const std::size_t first = (task.b * in.N + task.n) * in.S + block.key0;
-    tile_product(block.keys, in.Dk, in.F, {dphi_k.data(), 1, ldc}, {key_draws.data(), ldk},
-                 {dx.data(), ldk, false});
-    for (std::size_t i = 0; i < block.keys; ++i) {
-      std::copy(dx.data() + i * ldk, dx.data() + i * ldk + in.Dk, out.dk + (first + i) * in.Dk);
-      std::copy(dv.data() + i * ldv, dv.data() + i * ldv + in.Dv, out.dv + (first + i) * in.Dv);
-      out.d_key_offset[first + i] = 0.0F;
-    }
-    for (std::size_t f = 0; f < in.F; ++f) {
-      for (std::size_t i = 0; i < block.keys; ++i) {
-        out.d_key_offset[first + i] += dphi_k[f * ldc + i];
-      }
-    }
-    tile_product(in.F, in.Dk, block.keys, {dphi_k.data(), ldc, 1}, {keys.k.data(), ldk},
-                 {parameters.key_draws.data(), ldk, true});
-    add_row_sums(in.F, keys.columns(), dphi_k.data(), ldc, parameters.bias.data());
-  }
-
-  std::vector<float> pending_mean_ = std::vector<float>(in.Dv, 0.0F);
-};
 
 // to[n] <- the sum over all tasks of group n, in their order.
 void add_parameters(const FeatureAttentionInputs& in,
                     const FeatureTask& task,
                     const ParameterGradients& from,
                     const FeatureAttentionGradients& to) {
-  for (std::size_t f = 0; f < in.F; ++f) {
-    const std::size_t row = task.n * in.F + f;
-    for (std::size_t d = 0; d < in.Dq; ++d) {
-      to.d_query_draws[row * in.Dq + d] += from.query_draws[f * from.ldq + d];
+  const auto add = [](const std::vector<float>& rows, std::size_t count, std::size_t ld,
+                      std::size_t width, float* sums) {
+    for (std::size_t i = 0; sums != nullptr && i < count * width; ++i) {
+      sums[i] += rows[i / width * ld + i % width];
     }
-    for (std::size_t d = 0; d < in.Dk; ++d) {
-      to.d_key_draws[row * in.Dk + d] += from.key_draws[f * from.ldk + d];
-    }
-    to.d_bias[row] += from.bias[f];
-  }
+  };
+  const auto group = [&](float* sums, std::size_t count) {
+    return sums == nullptr ? nullptr : sums + task.n * count;
+  };
+  add(from.query_draws, in.F, from.ldq, in.Dq, group(to.d_query_draws, in.F * in.Dq));
+  add(from.key_draws, in.F, from.ldk, in.Dk, group(to.d_key_draws, in.F * in.Dk));
+  add(from.bias, 1, in.F, in.F, group(to.d_bias, in.F));
+  add(from.key_slope, 1, in.Dk, in.Dk, group(to.d_key_slope, in.Dk));
 }
 
 RunningGradient copy_of(const RunningGradient& from) {
@@ -488,18 +136,36 @@ HWY_AFTER_NAMESPACE();
 namespace darkformer::kernels {
 namespace {
 HWY_EXPORT(feature_backward);
+
+void clear(float* values, std::size_t count) {
+  if (values != nullptr) {
+    std::fill(values, values + count, 0.0F);
+  }
+}
+
+// Queries that see no key and keys that no query sees are in no block.
+void clear_unseen(const FeatureAttentionInputs& in, const FeatureAttentionGradients& grads) {
+  for (std::size_t bh = 0; bh < in.B * in.H; ++bh) {
+    clear(grads.dq + bh * in.T * in.Dq, blind_queries(in) * in.Dq);
+  }
+  const std::size_t end = std::min(in.S, seen_keys_end(in)), begin = std::min(in.skip, end);
+  for (std::size_t bn = 0; bn < in.B * in.N; ++bn) {
+    clear(grads.dk + bn * in.S * in.Dk, begin * in.Dk);
+    clear(grads.dv + bn * in.S * in.Dv, begin * in.Dv);
+    clear(grads.dk + (bn * in.S + end) * in.Dk, (in.S - end) * in.Dk);
+    clear(grads.dv + (bn * in.S + end) * in.Dv, (in.S - end) * in.Dv);
+  }
+}
+
 }  // namespace
 
 void feature_attention_backward(const FeatureAttentionInputs& in,
                                 const FeatureAttentionGradients& grads) {
-  // Queries that see no key and keys that no query sees are in no block.
-  std::fill(grads.dq, grads.dq + in.B * in.H * in.T * in.Dq, 0.0F);
-  std::fill(grads.dk, grads.dk + in.B * in.N * in.S * in.Dk, 0.0F);
-  std::fill(grads.dv, grads.dv + in.B * in.N * in.S * in.Dv, 0.0F);
-  std::fill(grads.d_key_offset, grads.d_key_offset + in.B * in.N * in.S, 0.0F);
-  std::fill(grads.d_query_draws, grads.d_query_draws + in.N * in.F * in.Dq, 0.0F);
-  std::fill(grads.d_key_draws, grads.d_key_draws + in.N * in.F * in.Dk, 0.0F);
-  std::fill(grads.d_bias, grads.d_bias + in.N * in.F, 0.0F);
+  clear_unseen(in, grads);
+  clear(grads.d_query_draws, in.N * in.F * in.Dq);
+  clear(grads.d_key_draws, in.N * in.F * in.Dk);
+  clear(grads.d_bias, in.N * in.F);
+  clear(grads.d_key_slope, in.N * in.Dk);
   HWY_DYNAMIC_DISPATCH(feature_backward)(in, grads);
 }
 

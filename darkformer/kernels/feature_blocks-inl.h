@@ -28,14 +28,12 @@ using FloatTag = hn::ScalableTag<float>;
 // choice of a block's scale can change a bit of it.
 inline constexpr float kQueryRange = 76.0F;
 inline constexpr float kKeyRange = 96.0F;
-inline constexpr std::int32_t kQueryLift = 64;
+inline constexpr float kQueryLift = 64.0F;
 inline constexpr std::int32_t kRise =
     16;  // a block ends before a key that raises the scale by more
 inline constexpr std::int32_t kNoScale = -2'000'000'000;  // no key yet
 inline constexpr float kLargestLog = 9.0e8F;  // scales stay int32 for every finite input
 
-// A row stride: whole vectors, and off the powers of two that would map all rows to the same cache
-// set.
 // A row whose products all lie below this, in units of the running scale and the lifted query, is
 // taken as vanished. It keeps every intermediate of the backward pass, at most 1 / (row sum),
 // inside the range of float.
@@ -47,7 +45,25 @@ inline std::size_t row_stride(std::size_t columns) {
   return (columns + 15) / 16 * 16 + 16;
 }
 
-// dst[i,d] <- src[i,d] - center[d] for `rows` rows; the columns up to the stride are zero.
+inline std::size_t whole_vectors(std::size_t count) {
+  const std::size_t lanes = hn::Lanes(FloatTag());
+  return (count + lanes - 1) / lanes * lanes;
+}
+
+// to[d] <- from[d] - center[d]
+HWY_INLINE void copy_row(const float* from, const float* center, std::size_t D, float* to) {
+  const FloatTag tag;
+  std::size_t d = 0;
+  for (; d + hn::Lanes(tag) <= D; d += hn::Lanes(tag)) {
+    const auto value = hn::LoadU(tag, from + d);
+    hn::StoreU(center == nullptr ? value : hn::Sub(value, hn::LoadU(tag, center + d)), tag, to + d);
+  }
+  for (; d < D; ++d) {
+    to[d] = from[d] - (center == nullptr ? 0.0F : center[d]);
+  }
+}
+
+// dst[i,d] <- src[i,d] - center[d] for `rows` rows; the columns up to whole vectors are zero.
 HWY_INLINE void pack_rows(const float* src,
                           std::ptrdiff_t time,
                           std::ptrdiff_t element,
@@ -59,19 +75,21 @@ HWY_INLINE void pack_rows(const float* src,
   for (std::size_t i = 0; i < rows; ++i) {
     const float* from = src + static_cast<std::ptrdiff_t>(i) * time;
     float* to = dst + i * ld;
-    for (std::size_t d = 0; d < D; ++d) {
-      to[d] = from[static_cast<std::ptrdiff_t>(d) * element];
-    }
-    if (center != nullptr) {
+    if (element == 1) {
+      copy_row(from, center, D, to);
+    } else {
       for (std::size_t d = 0; d < D; ++d) {
-        to[d] -= center[d];
+        to[d] =
+            from[static_cast<std::ptrdiff_t>(d) * element] - (center == nullptr ? 0.0F : center[d]);
       }
     }
-    std::fill(to + D, to + ld, 0.0F);
+    for (std::size_t d = D; d < whole_vectors(D); ++d) {
+      to[d] = 0.0F;
+    }
   }
 }
 
-// dst[d,i] <- src[i,d] from packed rows; the columns up to the stride are zero.
+// dst[d,i] <- src[i,d] from packed rows; the columns up to whole vectors are zero.
 HWY_INLINE void pack_transposed(const float* src,
                                 std::size_t src_ld,
                                 std::size_t rows,
@@ -79,31 +97,64 @@ HWY_INLINE void pack_transposed(const float* src,
                                 float* dst,
                                 std::size_t ld) {
   transpose(rows, D, src, src_ld, dst, ld);
-  for (std::size_t d = 0; d < D; ++d) {
-    std::fill(dst + d * ld + rows, dst + d * ld + ld, 0.0F);
+  if (rows < whole_vectors(rows)) {
+    for (std::size_t d = 0; d < D; ++d) {
+      std::fill(dst + d * ld + rows, dst + d * ld + whole_vectors(rows), 0.0F);
+    }
   }
 }
 
-// x[f,i] <- x[f,i] + bias[f] + offset[i] over whole vectors of columns; top[i] <- max over f.
-HWY_INLINE void add_offsets(std::size_t F,
+// Calls body.template operator()<n>(i) for blocks of n vectors of columns, several at a time: one
+// chain of additions or maxima per vector hides their latency.
+template <class Body>
+HWY_INLINE void for_column_blocks(std::size_t columns, const Body& body) {
+  const std::size_t lanes = hn::Lanes(FloatTag());
+  std::size_t i = 0;
+  for (; i + kTileVectors * lanes <= whole_vectors(columns); i += kTileVectors * lanes) {
+    body.template operator()<kTileVectors>(i);
+  }
+  for (; i < columns; i += lanes) {
+    body.template operator()<1>(i);
+  }
+}
+
+// What turns products into logarithms and these into features: x[f,i] + bias[f] + offset[i], then
+// 2^(that - unit[i]), or 0 where its rounding is below lowest[i] (infinity in pad columns).
+struct FeatureColumns {
+  const float* bias;    // (F)
+  const float* offset;  // (columns)
+  const float* lowest;
+  const float* unit;
+};
+
+// top[i] <- max over f of x[f,i] + bias[f] + offset[i].
+HWY_INLINE void column_tops(std::size_t F,
                             std::size_t columns,
-                            const float* bias,
-                            const float* offset,
-                            float* x,
+                            const FeatureColumns& c,
+                            const float* x,
                             std::size_t ld,
                             float* top) {
   const FloatTag d;
-  for (std::size_t i = 0; i < columns; i += hn::Lanes(d)) {
-    const auto shift = hn::LoadU(d, offset + i);
-    auto highest = hn::Set(d, -std::numeric_limits<float>::infinity());
-    for (std::size_t f = 0; f < F; ++f) {
-      float* at = x + f * ld + i;
-      const auto value = hn::Add(hn::Add(hn::LoadU(d, at), hn::Set(d, bias[f])), shift);
-      hn::StoreU(value, d, at);
-      highest = hn::Max(highest, value);
+  for_column_blocks(columns, [&]<std::size_t kVectors>(std::size_t i) HWY_ATTR {
+    hn::Vec<FloatTag> offset[kVectors], highest[kVectors];
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      offset[j] = hn::LoadU(d, c.offset + i + j * hn::Lanes(d));
+      highest[j] = hn::Set(d, -std::numeric_limits<float>::infinity());
     }
-    hn::StoreU(highest, d, top + i);
-  }
+    for (std::size_t f = 0; f < F; ++f) {
+      const auto bias = hn::Set(d, c.bias[f]);
+#pragma GCC unroll 4
+      for (std::size_t j = 0; j < kVectors; ++j) {
+        const auto value = hn::LoadU(d, x + f * ld + i + j * hn::Lanes(d));
+        highest[j] = hn::Max(highest[j], hn::Add(hn::Add(value, bias), offset[j]));
+      }
+    }
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      hn::StoreU(highest[j], d, top + i + j * hn::Lanes(d));
+    }
+  });
 }
 
 // 2^(x - scale), zero where round(x) < lowest. The fraction x - round(x) and the integer round(x) -
@@ -118,23 +169,46 @@ HWY_INLINE V feature(D d, V x, V lowest, V scale) {
   return hn::IfThenZeroElse(hn::Lt(whole, lowest), value);
 }
 
-// Columns are tokens: x[f,i] <- the feature, with lowest[i] and scale[i] per token. Pad columns
-// need lowest = inf.
+// x[f,i] <- the feature of x[f,i]; where z is given, sums[i] <- sum_f feature * z[f].
+template <bool kSums>
 HWY_INLINE void features_by_column(std::size_t F,
                                    std::size_t columns,
-                                   const float* lowest,
-                                   const float* scale,
+                                   const FeatureColumns& c,
                                    float* x,
-                                   std::size_t ld) {
+                                   std::size_t ld,
+                                   const float* z,
+                                   float* sums) {
   const FloatTag d;
-  for (std::size_t i = 0; i < columns; i += hn::Lanes(d)) {
-    const auto low = hn::LoadU(d, lowest + i);
-    const auto unit = hn::LoadU(d, scale + i);
-    for (std::size_t f = 0; f < F; ++f) {
-      float* at = x + f * ld + i;
-      hn::StoreU(feature(d, hn::LoadU(d, at), low, unit), d, at);
+  for_column_blocks(columns, [&]<std::size_t kVectors>(std::size_t i) HWY_ATTR {
+    hn::Vec<FloatTag> offset[kVectors], lowest[kVectors], unit[kVectors], sum[kVectors];
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      const std::size_t at = i + j * hn::Lanes(d);
+      offset[j] = hn::LoadU(d, c.offset + at);
+      lowest[j] = hn::LoadU(d, c.lowest + at);
+      unit[j] = hn::LoadU(d, c.unit + at);
+      sum[j] = hn::Zero(d);
     }
-  }
+    for (std::size_t f = 0; f < F; ++f) {
+      const auto bias = hn::Set(d, c.bias[f]);
+#pragma GCC unroll 4
+      for (std::size_t j = 0; j < kVectors; ++j) {
+        float* at = x + f * ld + i + j * hn::Lanes(d);
+        const auto log = hn::Add(hn::Add(hn::LoadU(d, at), bias), offset[j]);
+        const auto value = feature(d, log, lowest[j], unit[j]);
+        hn::StoreU(value, d, at);
+        if constexpr (kSums) {
+          sum[j] = hn::MulAdd(value, hn::Set(d, z[f]), sum[j]);
+        }
+      }
+    }
+    if constexpr (kSums) {
+#pragma GCC unroll 4
+      for (std::size_t j = 0; j < kVectors; ++j) {
+        hn::StoreU(sum[j], d, sums + i + j * hn::Lanes(d));
+      }
+    }
+  });
 }
 
 // The integer scale of a logarithm, whatever the input: finite, and exact in float.
@@ -143,37 +217,54 @@ HWY_INLINE std::int32_t integer_scale(float top) {
   return static_cast<std::int32_t>(std::nearbyint(bounded));
 }
 
-// Rows are queries: x[i,f] <- 2^(x + bias - r_i + lift) with r_i the row's rounded maximum;
-// scales[i] <- r_i; den[i] <- sum_f feature * z[f]. bias must be very low in the pad columns.
-HWY_INLINE void query_features(std::size_t rows,
-                               std::size_t F,
+// The same for columns: scale[i] <- the integer scale of top[i].
+HWY_INLINE void integer_scales(std::size_t columns, const float* top, float* scale) {
+  const FloatTag d;
+  for (std::size_t i = 0; i < columns; i += hn::Lanes(d)) {
+    const auto bounded =
+        hn::Min(hn::Max(hn::LoadU(d, top + i), hn::Set(d, -kLargestLog)), hn::Set(d, kLargestLog));
+    hn::StoreU(hn::Round(bounded), d, scale + i);
+  }
+}
+
+// What query_features finds out about each column.
+struct QueryColumns {
+  explicit QueryColumns(std::size_t columns)
+      : zeros(columns),
+        top(columns),
+        scales(columns),
+        lowest(columns),
+        unit(columns),
+        den(columns) {
+    std::fill(zeros.data(), zeros.data() + columns, 0.0F);
+  }
+  AlignedBuffer<float> zeros, top, scales, lowest, unit;
+  AlignedBuffer<float> den;  // sum_f feature * z[f]
+};
+
+// x[f,i] <- 2^(x + bias - r_i + lift) with r_i the column's rounded maximum. Without z no den.
+HWY_INLINE void query_features(std::size_t F,
+                               std::size_t queries,
                                const float* bias,
                                const float* z,
                                float* x,
                                std::size_t ld,
-                               std::int32_t* scales,
-                               float* den) {
+                               QueryColumns& q) {
   const FloatTag d;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t i = 0; i < rows; ++i) {
-    float* row = x + i * ld;
-    auto highest = hn::Set(d, -std::numeric_limits<float>::infinity());
-    for (std::size_t f = 0; f < F; f += lanes) {
-      const auto value = hn::Add(hn::LoadU(d, row + f), hn::LoadU(d, bias + f));
-      hn::StoreU(value, d, row + f);
-      highest = hn::Max(highest, value);
-    }
-    scales[i] = integer_scale(max_of_lanes(d, highest));
-    const auto top = static_cast<float>(scales[i]);
-    const auto lowest = hn::Set(d, top - kQueryRange);
-    const auto scale = hn::Set(d, top - static_cast<float>(kQueryLift));
-    auto sum = hn::Zero(d);
-    for (std::size_t f = 0; f < F; f += lanes) {
-      const auto value = feature(d, hn::LoadU(d, row + f), lowest, scale);
-      hn::StoreU(value, d, row + f);
-      sum = hn::MulAdd(value, hn::LoadU(d, z + f), sum);
-    }
-    den[i] = sum_of_lanes(d, sum);
+  const FeatureColumns columns = {bias, q.zeros.data(), q.lowest.data(), q.unit.data()};
+  column_tops(F, queries, columns, x, ld, q.top.data());
+  integer_scales(queries, q.top.data(), q.scales.data());
+  for (std::size_t i = 0; i < queries; i += hn::Lanes(d)) {
+    const auto scale = hn::LoadU(d, q.scales.data() + i);
+    hn::StoreU(hn::Sub(scale, hn::Set(d, kQueryRange)), d, q.lowest.data() + i);
+    hn::StoreU(hn::Sub(scale, hn::Set(d, kQueryLift)), d, q.unit.data() + i);
+  }
+  std::fill(q.lowest.data() + queries, q.lowest.data() + whole_vectors(queries),
+            std::numeric_limits<float>::infinity());
+  if (z == nullptr) {
+    features_by_column<false>(F, queries, columns, x, ld, nullptr, nullptr);
+  } else {
+    features_by_column<true>(F, queries, columns, x, ld, z, q.den.data());
   }
 }
 
@@ -190,31 +281,60 @@ HWY_INLINE void add_row_sums(
   }
 }
 
-// The lower triangle of A[rows x rows] <- left right in square blocks, with zeros right of the
-// diagonal as far as the products of triangles below read them: to the end of the row's block and
-// of its row of tiles.
-inline std::size_t triangle_block() {
-  return 2 * hn::Lanes(FloatTag());
-}
-
+// The lower triangle of A[rows x rows] <- left right, each row of tiles up to its diagonal; what
+// stands right of the diagonal is for clear_upper to clear.
 HWY_INLINE void lower_product(
     std::size_t rows, std::size_t K, TileLeft left, TileRight right, float* a, std::size_t ld) {
-  const std::size_t block = triangle_block();
-  for (std::size_t j = 0; j < rows; j += block) {
-    tile_product(rows - j, std::min(block, rows - j), K,
-                 {left.data + j * left.row, left.row, left.col}, {right.data + j, right.ld},
-                 {a + j * ld + j, ld, false});
-  }
-  for (std::size_t i = 0; i < rows; ++i) {
-    const std::size_t tile_end = (i / kTileRows + 1) * kTileRows,
-                      block_end = (i / block + 1) * block;
-    const std::size_t end = std::min(ld, (std::max(tile_end, block_end) + 15) / 16 * 16);
-    std::fill(a + i * ld + i + 1, a + i * ld + end, 0.0F);
+  for (std::size_t k = 0; k < K; k += kTileDepth) {
+    const std::size_t depth = std::min(kTileDepth, K - k);
+    for (std::size_t i = 0; i < rows; i += kTileRows) {
+      const std::size_t tall = std::min(kTileRows, rows - i);
+      tile_product(tall, i + tall, depth, left.at(i, k), {right.data + k * right.ld, right.ld},
+                   {a + i * ld, ld, k > 0});
+    }
   }
 }
 
-// C[rows x N] += A B for a lower triangular A made by lower_product: each row of tiles stops at its
-// diagonal.
+// Row by row of a lower triangle: A[i,j] <- A[i,j] + shift[i] (where given) for j <= i, zero beyond,
+// as far as the products below read: to the end of the row's square block of `block` columns. Where
+// den is given, den[i] += the row's sum.
+HWY_INLINE void clear_upper(
+    std::size_t rows, std::size_t block, float* a, std::size_t ld, const float* shift, float* den) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t i = 0; i < rows; ++i) {
+    float* row = a + i * ld;
+    const auto add = hn::Set(d, shift == nullptr ? 0.0F : shift[i]);
+    auto sum = hn::Zero(d);
+    std::size_t j = 0;
+    for (; j + lanes <= i + 1; j += lanes) {
+      const auto value = hn::Add(hn::LoadU(d, row + j), add);
+      sum = hn::Add(sum, value);
+      hn::StoreU(value, d, row + j);
+    }
+    if (j <= i) {
+      const auto value =
+          hn::IfThenElseZero(hn::FirstN(d, i + 1 - j), hn::Add(hn::LoadU(d, row + j), add));
+      sum = hn::Add(sum, value);
+      hn::StoreU(value, d, row + j);
+      j += lanes;
+    }
+    for (const std::size_t end = std::min(rows, (i / block + 1) * block); j < end; j += lanes) {
+      hn::StoreU(hn::Zero(d), d, row + j);
+    }
+    if (den != nullptr) {
+      den[i] += sum_of_lanes(d, sum);
+    }
+  }
+}
+
+// The columns of one block of the products with a triangle below.
+inline std::size_t triangle_block() {
+  return kTileVectors * hn::Lanes(FloatTag());
+}
+
+// C[rows x N] += A B for a lower triangular A, cleared by blocks of kTileRows: each row of tiles
+// stops at its diagonal.
 HWY_INLINE void add_lower_times(std::size_t rows,
                                 std::size_t N,
                                 const float* a,
@@ -243,7 +363,7 @@ HWY_INLINE void add_lower_transposed_times(std::size_t rows,
   }
 }
 
-// C[M x rows] (+)= B A for such an A: column j of A begins at row j.
+// C[M x rows] (+)= B A for an A cleared by blocks of triangle_block: column j of A begins at row j.
 HWY_INLINE void times_lower(
     std::size_t M, std::size_t rows, TileLeft b, const float* a, std::size_t lda, TileOut c) {
   const std::size_t block = triangle_block();
@@ -263,48 +383,42 @@ HWY_INLINE void times_lower_transposed(
   }
 }
 
-// den[i] += sum over j <= i of A[i,j].
-HWY_INLINE void add_lower_row_sums(std::size_t rows, const float* a, std::size_t ld, float* den) {
+// dphi[f,i] <- ln 2 * phi[f,i] * (dphi[f,i] + left[f] * right[i]): the gradient of the base-2
+// logarithm; sums[i] <- its sum over f. Zero where the feature is (pads may hold anything).
+HWY_INLINE void log_gradients(std::size_t F,
+                              std::size_t columns,
+                              const float* phi,
+                              const float* left,
+                              const float* right,
+                              std::size_t ld,
+                              float* dphi,
+                              float* sums) {
   const FloatTag d;
-  for (std::size_t i = 0; i < rows; ++i) {
-    auto sum = hn::Zero(d);
-    for (std::size_t j = 0; j <= i; j += hn::Lanes(d)) {
-      sum = hn::Add(sum, hn::LoadU(d, a + i * ld + j));
+  for_column_blocks(columns, [&]<std::size_t kVectors>(std::size_t i) HWY_ATTR {
+    hn::Vec<FloatTag> outer[kVectors], sum[kVectors];
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      outer[j] = hn::LoadU(d, right + i + j * hn::Lanes(d));
+      sum[j] = hn::Zero(d);
     }
-    den[i] += sum_of_lanes(d, sum);
-  }
-}
-
-// dphi[f,i] <- ln 2 * phi[f,i] * dphi[f,i]: the gradient of the base-2 logarithm. Zero where the
-// feature is (pads may hold anything).
-HWY_INLINE void log_gradients(
-    std::size_t F, std::size_t columns, const float* phi, float* dphi, std::size_t ld) {
-  const FloatTag d;
-  const auto ln2 = hn::Set(d, 0.69314718F);
-  for (std::size_t f = 0; f < F; ++f) {
-    for (std::size_t i = 0; i < columns; i += hn::Lanes(d)) {
-      const auto value = hn::LoadU(d, phi + f * ld + i);
-      const auto gradient = hn::Mul(hn::Mul(value, hn::LoadU(d, dphi + f * ld + i)), ln2);
-      hn::StoreU(hn::IfThenZeroElse(hn::Eq(value, hn::Zero(d)), gradient), d, dphi + f * ld + i);
+    for (std::size_t f = 0; f < F; ++f) {
+      const auto scale = hn::Set(d, left[f]);
+#pragma GCC unroll 4
+      for (std::size_t j = 0; j < kVectors; ++j) {
+        const std::size_t at = f * ld + i + j * hn::Lanes(d);
+        const auto value = hn::LoadU(d, phi + at);
+        const auto gradient = hn::MulAdd(scale, outer[j], hn::LoadU(d, dphi + at));
+        const auto log = hn::IfThenZeroElse(
+            hn::Eq(value, hn::Zero(d)), hn::Mul(hn::Mul(value, gradient), hn::Set(d, 0.69314718F)));
+        hn::StoreU(log, d, dphi + at);
+        sum[j] = hn::Add(sum[j], log);
+      }
     }
-  }
-}
-
-// x[f,i] <- x[f,i] + left[f] * right[i]
-HWY_INLINE void add_outer(std::size_t F,
-                          std::size_t columns,
-                          const float* left,
-                          const float* right,
-                          float* x,
-                          std::size_t ld) {
-  const FloatTag d;
-  for (std::size_t f = 0; f < F; ++f) {
-    const auto scale = hn::Set(d, left[f]);
-    for (std::size_t i = 0; i < columns; i += hn::Lanes(d)) {
-      hn::StoreU(hn::MulAdd(scale, hn::LoadU(d, right + i), hn::LoadU(d, x + f * ld + i)), d,
-                 x + f * ld + i);
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      hn::StoreU(sum[j], d, sums + i + j * hn::Lanes(d));
     }
-  }
+  });
 }
 
 // sums[f] <- sums[f] + sum_i x[f,i] * weights[i]
@@ -326,9 +440,48 @@ HWY_INLINE void add_weighted_row_sums(std::size_t F,
 
 // row <- row * factor
 HWY_INLINE void scale_row(float* row, std::size_t count, float factor) {
-  for (std::size_t i = 0; i < count; ++i) {
+  const FloatTag d;
+  const auto by = hn::Set(d, factor);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + i), by), d, row + i);
+  }
+  for (; i < count; ++i) {
     row[i] *= factor;
   }
+}
+
+// sum_i a[i] b[i] over whole vectors.
+HWY_INLINE float dot_rows(const float* a, const float* b, std::size_t count) {
+  const FloatTag d;
+  auto sum = hn::Zero(d);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+  }
+  return sum_of_lanes(d, sum);
+}
+
+// sums[d] <- sums[d] + sum_i x[i,d] over whole vectors of columns.
+HWY_INLINE void add_column_sums(
+    std::size_t rows, std::size_t D, const float* x, std::size_t ld, float* sums) {
+  const FloatTag d;
+  for_column_blocks(D, [&]<std::size_t kVectors>(std::size_t at) HWY_ATTR {
+    hn::Vec<FloatTag> sum[kVectors];
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      sum[j] = hn::LoadU(d, sums + at + j * hn::Lanes(d));
+    }
+    for (std::size_t i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+      for (std::size_t j = 0; j < kVectors; ++j) {
+        sum[j] = hn::Add(sum[j], hn::LoadU(d, x + i * ld + at + j * hn::Lanes(d)));
+      }
+    }
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      hn::StoreU(sum[j], d, sums + at + j * hn::Lanes(d));
+    }
+  });
 }
 
 }  // namespace darkformer::kernels::HWY_NAMESPACE

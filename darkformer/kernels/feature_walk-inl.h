@@ -73,12 +73,12 @@ struct KeyBlock {
         k_t(in.Dk * ldc),
         v(most * ldv),
         phi_t(in.F * ldc),
-        bias(row_stride(in.F)),
+        bias(in.F),
         offset(ldc),
         top(ldc),
+        scales(ldc),
         lowest(ldc),
         unit(ldc) {
-    std::fill(bias.data(), bias.data() + row_stride(in.F), -1.0e30F);
     for (std::size_t f = 0; f < in.F; ++f) {
       bias[f] = in.bias == nullptr ? 0.0F : in.bias[n * in.F + f];
     }
@@ -88,25 +88,25 @@ struct KeyBlock {
   // scale. `before` is the running scale.
   void read(std::size_t key0, std::size_t most, std::int32_t before) {
     pack(key0, most);
+    offset_columns(most);
     tile_product(in.F, most, in.Dk, {in.key_draws + n * in.F * in.Dk, in.Dk, 1}, {k_t.data(), ldc},
                  {phi_t.data(), ldc, false});
-    add_offsets(in.F, most, bias.data(), offset.data(), phi_t.data(), ldc, top.data());
+    const FeatureColumns columns = {bias.data(), offset.data(), lowest.data(), unit.data()};
+    column_tops(in.F, most, columns, phi_t.data(), ldc, top.data());
+    integer_scales(most, top.data(), scales.data());
     choose_scale(most, before);
-    features_by_column(in.F, keys, lowest.data(), unit.data(), phi_t.data(), ldc);
+    features_by_column<false>(in.F, keys, columns, phi_t.data(), ldc, nullptr, nullptr);
   }
 
   // The vectors of columns that hold this block's keys.
-  std::size_t columns() const {
-    const std::size_t lanes = hn::Lanes(FloatTag());
-    return (keys + lanes - 1) / lanes * lanes;
-  }
+  std::size_t columns() const { return whole_vectors(keys); }
 
   const FeatureAttentionInputs& in;
   std::size_t b, n;
   std::size_t ldk, ldv, ldc;
   AlignedBuffer<float> k, k_t, v;  // (keys,Dk), (Dk,keys), (keys,Dv)
   AlignedBuffer<float> phi_t;      // (F,keys)
-  AlignedBuffer<float> bias, offset, top, lowest, unit;
+  AlignedBuffer<float> bias, offset, top, scales, lowest, unit;
   std::size_t keys = 0;
   std::int32_t scale = kNoScale,
                first = kNoScale;  // the block's scale; the running scale at its first key
@@ -120,20 +120,41 @@ struct KeyBlock {
     pack_rows(in.v.row(b, value_head, key0), in.v.time, in.v.element, nullptr, count, in.Dv,
               v.data(), ldv);
     pack_transposed(k.data(), ldk, count, in.Dk, k_t.data(), ldc);
-    std::fill(offset.data(), offset.data() + ldc, 0.0F);
-    if (in.key_offset != nullptr) {
-      const float* from = in.key_offset + (b * in.N + n) * in.S + key0;
-      std::copy(from, from + count, offset.data());
-    }
+  }
+
+  // offset[i] <- slope . k'_i - curve |k'_i|^2
+  void offset_columns(std::size_t count) {
+    const FloatTag d;
+    const float* slope = in.key_slope == nullptr ? nullptr : in.key_slope + n * in.Dk;
+    for_column_blocks(count, [&]<std::size_t kVectors>(std::size_t i) HWY_ATTR {
+      hn::Vec<FloatTag> along[kVectors], norm[kVectors];
+#pragma GCC unroll 4
+      for (std::size_t j = 0; j < kVectors; ++j) {
+        along[j] = norm[j] = hn::Zero(d);
+      }
+      for (std::size_t r = 0; r < in.Dk; ++r) {
+        const auto by = hn::Set(d, slope == nullptr ? 0.0F : slope[r]);
+#pragma GCC unroll 4
+        for (std::size_t j = 0; j < kVectors; ++j) {
+          const auto key = hn::LoadU(d, k_t.data() + r * ldc + i + j * hn::Lanes(d));
+          along[j] = hn::MulAdd(key, by, along[j]);
+          norm[j] = hn::MulAdd(key, key, norm[j]);
+        }
+      }
+#pragma GCC unroll 4
+      for (std::size_t j = 0; j < kVectors; ++j) {
+        hn::StoreU(hn::NegMulAdd(hn::Set(d, in.key_curve), norm[j], along[j]), d,
+                   offset.data() + i + j * hn::Lanes(d));
+      }
+    });
   }
 
   // The running scale after each key; the block ends before the key that would raise it by more
   // than kRise.
   void choose_scale(std::size_t most, std::int32_t before) {
     std::int32_t running = before;
-    std::fill(lowest.data(), lowest.data() + ldc, std::numeric_limits<float>::infinity());
     for (keys = 0; keys < most; ++keys) {
-      const std::int32_t next = std::max(running, integer_scale(top[keys]));
+      const std::int32_t next = std::max(running, static_cast<std::int32_t>(scales[keys]));
       if (keys == 0) {
         first = next;
       } else if (next > first + kRise) {
@@ -143,7 +164,9 @@ struct KeyBlock {
       lowest[keys] = static_cast<float>(running) - kKeyRange;
     }
     scale = running;
-    std::fill(unit.data(), unit.data() + ldc, static_cast<float>(scale));
+    std::fill(lowest.data() + keys, lowest.data() + columns(),
+              std::numeric_limits<float>::infinity());
+    std::fill(unit.data(), unit.data() + columns(), static_cast<float>(scale));
   }
 };
 
@@ -153,11 +176,7 @@ HWY_INLINE void absorb(const KeyBlock& block, RunningState& state) {
   tile_product(state.F, state.Dv, block.keys, {block.phi_t.data(), block.ldc, 1},
                {block.v.data(), block.ldv}, {state.sum.data(), state.ld, true});
   add_row_sums(state.F, block.columns(), block.phi_t.data(), block.ldc, state.weight.data());
-  for (std::size_t i = 0; i < block.keys; ++i) {
-    for (std::size_t d = 0; d < state.Dv; ++d) {
-      state.value_sum[d] += block.v[i * block.ldv + d];
-    }
-  }
+  add_column_sums(block.keys, state.Dv, block.v.data(), block.ldv, state.value_sum.data());
   state.absorbed += static_cast<std::int64_t>(block.keys);
 }
 

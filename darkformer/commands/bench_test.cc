@@ -1,0 +1,88 @@
+// Each part of bench on tiny sizes: it checks its answers, and the numbers are all there.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "darkformer/base/error.h"
+#include "darkformer/commands/bench_timing.h"
+#include "darkformer/commands/program_testing.h"
+
+namespace darkformer {
+namespace {
+
+// Every named number of every row is a positive one.
+void expect_numbers(const Json& rows, const std::vector<std::string>& names) {
+  ASSERT_FALSE(rows.empty());
+  for (const Json& row : rows) {
+    for (const std::string& name : names) {
+      ASSERT_TRUE(row.contains(name)) << name << " is not in " << row.dump();
+      EXPECT_GT(row[name].get<double>(), 0) << name;
+    }
+  }
+}
+
+TEST(Bench, TrainMeasuresEveryKindBesideItsRival) {
+  const Outcome outcome = run({"bench", "train", "--lengths", "16", "--tokens", "32", "--threads",
+                               "1", "--features", "8", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json rows = outcome.json()["rows"];
+  ASSERT_EQ(rows.size(), 6U);
+  expect_numbers(rows, {"tokens_per_second", "context", "batch"});
+  for (const Json& row : rows) {
+    const std::string kind = row["attention"];
+    EXPECT_EQ(row.contains("ratio"), kind != "constant" && kind != "random") << kind;
+  }
+}
+
+TEST(Bench, AttentionMeasuresBothKindsBesideTheirRivals) {
+  const Outcome outcome = run({"bench", "attention", "--lengths", "64", "--threads", "1", "--heads",
+                               "2", "--head-sizes", "16", "--features", "8", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json rows = outcome.json()["rows"];
+  ASSERT_EQ(rows.size(), 1U);
+  expect_numbers(rows, {"peak_gflops", "bytes", "features_win_from"});
+  const Json& row = rows[0];
+  expect_numbers(Json::array({row["forward"], row["forward_backward"]}),
+                 {"seconds", "share_of_peak", "rival_seconds", "ratio"});
+  expect_numbers(Json::array({row["exact_forward"], row["exact_forward_backward"]}),
+                 {"seconds", "rival_seconds", "ratio"});
+}
+
+TEST(Bench, AttentionAndDecodeWantAsManyFeaturesAsHeadSizes) {
+  for (const char* part : {"attention", "decode"}) {
+    EXPECT_EQ(run({"bench", part, "--head-sizes", "16", "--features", "8", "16"}).code, 2) << part;
+  }
+}
+
+TEST(Bench, DecodeMeasuresStatesCachesAndAModel) {
+  const Outcome outcome =
+      run({"bench", "decode", "--lengths", "64", "100000", "--heads", "2", "--head-sizes", "16",
+           "--features", "8", "--model", golden_folder("gemma1"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json result = outcome.json();
+  expect_numbers(result["rows"], {"seconds", "state_bytes", "context"});
+  EXPECT_TRUE(result["rows"][0].contains("exact_seconds"));
+  EXPECT_FALSE(result["rows"][1].contains("exact_seconds"));  // too long to keep
+  expect_numbers(result["models"], {"seconds", "weight_bytes", "read_seconds", "share_of_read"});
+}
+
+TEST(Bench, DecodeNamesAMissingModel) {
+  expect_failure(run({"bench", "decode", "--lengths", "64", "--heads", "1", "--head-sizes", "8",
+                      "--features", "8", "--model", "/no/such/folder", "--json"}),
+                 {"/no/such/folder"});
+}
+
+TEST(Bench, TrainRefusesAnUnknownKind) {
+  const Outcome outcome = run({"bench", "train", "--kinds", "sharp"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.errors.find("sharp"), std::string::npos) << outcome.errors;
+}
+
+TEST(Bench, RunsAreTakenInTurn) {
+  std::string order;
+  const auto timings = time_in_turn({[&] { order += 'a'; }, [&] { order += 'b'; }}, 0.0);
+  EXPECT_EQ(order, "abababababab");  // once to warm up, then five times
+  ASSERT_EQ(timings.size(), 2U);
+}
+
+}  // namespace
+}  // namespace darkformer

@@ -1,0 +1,77 @@
+// Clocks and medians.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/bench_timing.h"
+
+#include <ATen/Parallel.h>
+
+#include <ctime>
+
+#include <algorithm>
+
+#include "darkformer/base/threads.h"
+
+namespace darkformer {
+namespace {
+
+double now() {
+  timespec time{};
+  clock_gettime(threads() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+Timing summary(std::vector<double> runs) {
+  std::sort(runs.begin(), runs.end());
+  const double median = runs[runs.size() / 2];
+  return {median, (runs[runs.size() * 3 / 4] - runs[runs.size() / 4]) / median};
+}
+
+}  // namespace
+
+ThreadCount::ThreadCount(int count) : before_(threads()) {
+  set_threads(count);
+  at::set_num_threads(count);
+}
+
+ThreadCount::~ThreadCount() {
+  set_threads(before_);
+  at::set_num_threads(before_);
+}
+
+std::string clock_name() {
+  return threads() == 1 ? "CPU time" : "wall time";
+}
+
+std::vector<Timing> time_in_turn(const std::vector<std::function<void()>>& bodies, double budget) {
+  constexpr std::size_t kLeastRuns = 5, kMostRuns = 200;
+  for (const auto& body : bodies) {
+    body();
+  }
+  std::vector<std::vector<double>> runs(bodies.size());
+  std::vector<double> totals(bodies.size());
+  const auto open = [&](std::size_t i) {
+    return (totals[i] < budget || runs[i].size() < kLeastRuns) && runs[i].size() < kMostRuns;
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+      if (open(i)) {
+        const double start = now();
+        bodies[i]();
+        runs[i].push_back(now() - start);
+        totals[i] += runs[i].back();
+        more = true;
+      }
+    }
+  }
+  std::vector<Timing> timings;
+  for (const std::vector<double>& times : runs) {
+    timings.push_back(summary(times));
+  }
+  return timings;
+}
+
+Timing time_runs(const std::function<void()>& body, double budget) {
+  return time_in_turn({body}, budget).front();
+}
+
+}  // namespace darkformer

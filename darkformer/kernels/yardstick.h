@@ -1,0 +1,63 @@
+// What the benchmarks of attention measure with: medians of CPU time, beside one dnnl_sgemm 256^3.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ctime>
+
+#include <algorithm>
+#include <vector>
+
+#include "darkformer/kernels/gemm.h"
+
+namespace darkformer::kernels {
+
+// CPU time of the whole process: the machines that run benchmarks are shared.
+inline double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+template <class Call>
+double seconds_of(const Call& call) {
+  const double begin = cpu_seconds();
+  call();
+  return cpu_seconds() - begin;
+}
+
+inline double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+// Seconds of one product of 256 x 256 matrices, measured between the samples of a benchmark.
+class Yardstick {
+ public:
+  Yardstick() : a_(kSize * kSize, 0.5F), b_(kSize * kSize, 0.25F), c_(kSize * kSize) {}
+  void sample() {
+    times_.push_back(seconds_of([&] {
+                       for (int i = 0; i < kRepeats; ++i) {
+                         gemm({.m = kSize,
+                               .n = kSize,
+                               .k = kSize,
+                               .a = a_.data(),
+                               .lda = kSize,
+                               .b = b_.data(),
+                               .ldb = kSize,
+                               .c = c_.data(),
+                               .ldc = kSize});
+                       }
+                     }) /
+                     kRepeats);
+  }
+  double gflops() const { return 2e-9 * kSize * kSize * kSize / median(times_); }
+
+ private:
+  static constexpr std::size_t kSize = 256;
+  static constexpr int kRepeats = 8;
+  std::vector<float> a_, b_, c_;
+  std::vector<double> times_;
+};
+
+}  // namespace darkformer::kernels
