@@ -19,8 +19,8 @@ def initial_factor(groups, rank, head_dim, seed=1, layer=0):
 def _map_heads(x, factor):
     """x (B,heads,T,D) M^T for the M (N,R,D) of each head's group."""
     groups = factor.shape[0]
-    grouped = x.reshape(x.shape[0], groups, -1, x.shape[2], x.shape[3])
-    return torch.matmul(grouped, factor.transpose(-1, -2).unsqueeze(1)).reshape(x.shape)
+    grouped = x.to(factor.dtype).reshape(x.shape[0], groups, -1, x.shape[2], x.shape[3])
+    return torch.matmul(grouped, factor.transpose(-1, -2).unsqueeze(1)).reshape(x.shape).to(x.dtype)
 
 
 class Attention(torch.nn.Module):

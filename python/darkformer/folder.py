@@ -53,7 +53,8 @@ def _check(found, wanted, folder):
 def load_gemma(folder, dtype=torch.float32):
     """The Gemma of a folder: as downloaded, or as `darkformer convert` and `darkformer finetune` write it.
 
-    Weights become `dtype`, float32 as the program computes; parameters of converted attention are float32 always.
+    Weights become `dtype`, by default float32, in which the program computes. Parameters of converted attention are
+    float32 all the same, but for float64, which runs everything as a slow reference.
     ValueError, one line that names the file and the tensor: what is missing, of another shape, or not understood.
     """
     folder = Path(folder)
@@ -64,11 +65,14 @@ def load_gemma(folder, dtype=torch.float32):
     except ValueError as error:
         raise ValueError(str(error) if str(folder) in str(error) else f"{folder}: {error}") from None
     _check(weights, model.state_dict(), folder)
-    model.load_state_dict({name: tensor if _MARK in name else tensor.to(dtype) for name, tensor in weights.items()})
-    if dtype != torch.float32:
+    with torch.no_grad():
+        if dtype == torch.float64:
+            model.double()
         for name, parameter in model.named_parameters():
-            if _MARK not in name:
-                parameter.data = parameter.data.to(dtype)
+            if _MARK not in name and parameter.dtype != dtype:
+                parameter.data = torch.empty_like(parameter, dtype=dtype)
+        for name, tensor in model.state_dict().items():
+            tensor.copy_(weights.pop(name))  # one at a time: a large model is not in memory three times
     return model
 
 

@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional
 
 from .attention import Attention
+from .attention_spec import AttentionSpec
 
 
 class Norm(torch.nn.Module):
@@ -60,8 +61,8 @@ class SelfAttention(torch.nn.Module):
             split = projection(x).unflatten(-1, (-1, self.head_dim))                             # (B,T,heads,D)
             return (split if norm is None else norm(split)).transpose(1, 2)                      # (B,heads,T,D)
 
-        q = rotate(self.dark.map_heads(heads(self.q_proj, self.q_norm)), self.rope, start)     # (B,H,T,D)
-        k = rotate(self.dark.map_heads(heads(self.k_proj, self.k_norm)), self.rope, start)        # (B,G,T,D)
+        q = rotate(self.dark.map_heads(heads(self.q_proj, self.q_norm)), self.rope, start)       # (B,H,T,D)
+        k = rotate(self.dark.map_heads(heads(self.k_proj, self.k_norm)), self.rope, start)       # (B,G,T,D)
         v = heads(self.v_proj, None)                                                             # (B,G,T,D)
         mixed = self.dark(q, k, v) if state is None else self.dark.extend(q, k, v, state)
         return self.o_proj(mixed.transpose(1, 2).flatten(2))                                     # (B,T,E)
@@ -194,13 +195,15 @@ class Gemma(torch.nn.Module):
         config = self.config
         if layers is None:
             layers = [layer for layer in range(config.layers) if not config.sliding[layer]]
-        config.attention = list(config.attention)
+        spec = AttentionSpec.make(attention, config.head_dim, **options)
+        spec.check(config.head_dim, "set_attention")
+        config.attention = [spec if layer in layers else old for layer, old in enumerate(config.attention)]
         config.seed, config.draw_index = seed, 0
         for layer in layers:
-            old = self.model.layers[layer].self_attn
-            made = Attention(config.heads, config.kv_heads, config.head_dim, attention, **options)
-            config.attention[layer] = made.spec
-            old.dark = make_attention(config, layer).to(old.q_proj.weight.device)
+            place = self.model.layers[layer].self_attn
+            weight = place.q_proj.weight
+            kind = torch.float64 if weight.dtype == torch.float64 else torch.float32
+            place.dark = make_attention(config, layer).to(weight.device, kind)
         return layers
 
     def redraw(self, draw_index):

@@ -152,6 +152,19 @@ class Folders(unittest.TestCase):
         with self.assertRaisesRegex(FileExistsError, "exists already"):
             darkformer.save_gemma(self.out / "trained", model)
 
+    @torch.no_grad()
+    def test_float64(self):
+        """The slow reference, which shares no kernel with float32."""
+        for family in FAMILIES:
+            logits = []
+            for kind in (torch.float32, torch.float64):
+                model = darkformer.load_gemma(GOLDEN / family, dtype=kind)
+                for layer in model.set_attention("dark", window=3, gate=True, centre=True):
+                    perturb(model.model.layers[layer].self_attn.dark)
+                logits.append(model(torch.tensor([IDS])))
+            self.assertEqual(logits[1].dtype, torch.float64)
+            near_enough(self, logits[0].double(), logits[1], family, GOLDEN_NEAR)
+
     def test_states_do_not_grow(self):
         model = darkformer.load_gemma(GOLDEN / "gemma1")
         model.set_attention("dark", window=3)
