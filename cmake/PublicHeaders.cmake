@@ -13,6 +13,7 @@ set(DARKFORMER_PUBLIC_HEADERS
   base/error.h)
 # What those include.
 set(DARKFORMER_INCLUDED_HEADERS
+  ops/libtorch.h
   kernels/rotary.h
   kernels/heads_view.h
   base/aligned_buffer.h)

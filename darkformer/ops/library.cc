@@ -12,14 +12,14 @@ namespace darkformer::ops {
 namespace {
 
 using at::Tensor;
-using MaybeTensor = c10::optional<Tensor>;
+using MaybeTensor = Optional<Tensor>;
 
 // The arguments that all three dark ops share, in the order of their schemas.
 #define DARK_ARGUMENTS                                                                          \
   const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &draws,                       \
       const MaybeTensor &factor, const MaybeTensor &key_factor, const MaybeTensor &log_weights, \
       const MaybeTensor &query_center, const MaybeTensor &key_center, const MaybeTensor &gate,  \
-      c10::optional<double> scale, bool causal, int64_t window, int64_t sinks
+      Optional<double> scale, bool causal, int64_t window, int64_t sinks
 #define DARK_OPTIONS                                                                              \
   DarkOptions {                                                                                   \
     factor, key_factor, log_weights, query_center, key_center, gate, scale, causal, window, sinks \
@@ -46,7 +46,7 @@ Tensor step(DARK_ARGUMENTS, std::vector<Tensor> state) {
 Tensor exact(const Tensor& q,
              const Tensor& k,
              const Tensor& v,
-             c10::optional<double> scale,
+             Optional<double> scale,
              bool causal,
              int64_t window,
              double softcap) {
