@@ -26,7 +26,7 @@ struct Row {
 void print_head(const BenchOptions& options, std::ostream& out) {
   out << threads() << (threads() == 1 ? " thread" : " threads") << ", " << options.heads
       << " heads; one token of attention, medians of " << clock_name() << " (us) and their spread\n"
-      << "head feat  context      state   features spread      cache      exact spread  ratio\n";
+      << "head feat  context      state   features spread      cache      exact spread    ratio\n";
 }
 
 void print(const Row& row, std::ostream& out) {
@@ -40,7 +40,7 @@ void print(const Row& row, std::ostream& out) {
   if (row.exact.measured()) {
     out << std::setw(11) << bytes_text(row.cache_bytes);
     time(row.exact);
-    out << std::setprecision(2) << std::setw(6) << row.exact.seconds / row.step.seconds << "x";
+    out << std::setprecision(1) << std::setw(8) << row.exact.seconds / row.step.seconds << "x";
   }
   out << std::endl;
 }

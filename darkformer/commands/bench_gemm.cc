@@ -50,8 +50,9 @@ void bench_gemm(const BenchOptions& options, Context& context) {
                   << theirs.seconds / mine.seconds << '\n';
     }
     OrderedJson row;
-    row["size"] = length, row["gflops"] = flops / mine.seconds,
-    row["libtorch_gflops"] = flops / theirs.seconds, row["ratio"] = theirs.seconds / mine.seconds;
+    row["size"] = length, row["seconds"] = mine.seconds, row["libtorch_seconds"] = theirs.seconds,
+    row["gflops"] = flops / mine.seconds, row["libtorch_gflops"] = flops / theirs.seconds,
+    row["ratio"] = theirs.seconds / mine.seconds;
     rows.push_back(row);
   }
   if (context.common.json) {

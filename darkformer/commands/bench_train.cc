@@ -115,7 +115,7 @@ void print_head(const BenchOptions& options, std::ostream& out) {
   out << "Gemma 1 of " << parameter_count(config) << " parameters, " << options.features.front()
       << " features; whole steps (forward, backward, clipping, AdamW) of about " << options.tokens
       << " tokens;\n"
-      << threads() << " threads, medians of " << clock_name()
+      << threads() << (threads() == 1 ? " thread" : " threads") << ", medians of " << clock_name()
       << "; rival: the same model in plain ATen calls";
   const std::string core = blas_core();
   out << (core.empty() ? "" : " (OpenBLAS core " + core + ")") << "\n"

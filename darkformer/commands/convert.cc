@@ -25,6 +25,7 @@ struct ConvertOptions {
   std::string init = "identity", placement = "kv-head", rope = "after";
   std::vector<std::string> layers, keep_exact;
   std::vector<std::filesystem::path> data;
+  std::optional<double> clip;
   std::int64_t tokens = 65536, context = 1024;
   std::filesystem::path out;
 
@@ -33,7 +34,8 @@ struct ConvertOptions {
           {.positional = true, .required = true});
     field("attention", attention,
           "attention of the converted layers; exact turns a converted model back",
-          {.choices = {"exact", "performer", "dark", "lfk", "constant", "random"}});
+          {.choices = {"exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf",
+                       "constant", "random"}});
     field("features", features, "random features per head",
           {.minimum = 1, .empty_means = "the head size"});
     field("rank", rank, "rank of the covariance (dark)",
@@ -46,6 +48,10 @@ struct ConvertOptions {
     field("centre", centre, "centre queries and keys by their means over --data");
     field("init", init, "where the covariance's factor starts (dark); all but identity need --data",
           {.choices = factor_start_names()});
+    field("clip", clip,
+          "raise the proposal's inverse covariance to this where the optimal one does not exist "
+          "(importance)",
+          {.empty_means = "refuse"});
     field("placement", placement, "one set of parameters for each of these",
           {.choices = {"kv-head", "query-head", "layer"}});
     field("rope", rope, "does the factor act before or after the rotation",
@@ -131,17 +137,33 @@ void check_unused(const ConvertOptions& o, const Context& context) {
     if (field.given && of_features && !has_features(kind)) {
       throw UsageError(concat("--", field.name, " has no meaning for --attention ", o.attention));
     }
+    if (field.given && field.name == "clip" && kind != AttentionKind::kImportance) {
+      throw UsageError("--clip has a meaning for --attention importance only");
+    }
+    if (field.given && field.name == "init" && kind != AttentionKind::kDark) {
+      throw UsageError(concat("--init has no meaning for --attention ", o.attention));
+    }
     if (field.given && field.name == "gate" && o.window == 0) {
       throw UsageError("--gate joins a window to the far field; give --window");
     }
   }
 }
 
+// Which option asks for moments, or none.
+std::string needs_data(const ConvertOptions& o) {
+  if (has_log_weights(*find_attention_kind(o.attention))) {
+    return "--attention " + o.attention;
+  }
+  return o.centre ? "--centre" : o.init != "identity" ? "--init " + o.init : "";
+}
+
 void check_options(const ConvertOptions& o) {
-  const bool needs_data = o.centre || o.init != "identity";
-  if (needs_data && o.data.empty()) {
-    throw UsageError(concat(o.centre ? "--centre" : "--init " + o.init,
-                            " needs text to measure on; give --data FILE"));
+  const std::string asks = needs_data(o);
+  if (!asks.empty() && o.data.empty()) {
+    throw UsageError(concat(asks, " needs text to measure on; give --data FILE"));
+  }
+  if (o.clip && !(*o.clip > 0.0)) {
+    throw UsageError(concat("--clip: wanted a number above 0, got ", *o.clip));
   }
   std::error_code failed;
   require(!std::filesystem::equivalent(o.model, o.out, failed), "--out is the model's own folder, ",
@@ -259,16 +281,15 @@ void convert(const ConvertOptions& o, Context& context) {
           o.model.string(),
           ": nothing to turn back, these layers are exact already: ", layer_ranges(layers));
   check_spec(spec, before.head_dim);
-  const auto moments = o.centre || o.init != "identity"
-                           ? moments_of(o, *model, context)
-                           : std::vector<std::shared_ptr<LayerMoments>>();
+  const auto moments = needs_data(o).empty() ? std::vector<std::shared_ptr<LayerMoments>>()
+                                             : moments_of(o, *model, context);
   model->set_draws(static_cast<std::uint64_t>(context.common.seed), 0);
   Summary summary = {layers, spec, before.max_positions, 0, 0, 0, false, false};
   for (const std::int64_t i : layers) {
     model->set_attention(i, spec);
     if (!moments.empty()) {
       fit_mixer(*model->block(i)->attention()->mixer(), mixer_shape(before, i), spec, *moments[i],
-                factor_start(o.init));
+                factor_start(o.init), o.clip);
     }
     summary.softcap_dropped = summary.softcap_dropped ||
                               (before.attn_softcap > 0.0 && spec.kind != AttentionKind::kExact);
@@ -300,7 +321,11 @@ Command convert_command() {
            "Writes a new folder; the original is not touched. Kinds: performer (random features), "
            "dark (their covariance is learned; equal to performer until it is trained, unless "
            "--init says otherwise), "
-           "lfk (the draws themselves are learned), constant (the mean of the past) and random "
+           "lfk (the draws themselves are learned); importance, oprf, sderf and aderf (draws from "
+           "a "
+           "covariance fitted to --data, weighted so that the kernel stays softmax's; "
+           "docs/math.md); "
+           "constant (the mean of the past) and random "
            "(random weights) as baselines. Layers with a sliding window "
            "stay exact unless --layers names them. The converted "
            "model wants finetuning: see darkformer finetune."},

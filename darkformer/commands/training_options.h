@@ -77,7 +77,9 @@ struct TrainingOptions {
     field("weight-decay", weight_decay, "decoupled decay of matrices; norms, M and gates have none",
           {.minimum = 0});
     field("clip", clip, "largest norm of the whole gradient; 0: no limit", {.minimum = 0});
-    field("redraw", redraw, "when random features are drawn anew: never, step, or every N steps",
+    field("redraw", redraw,
+          "when random features are drawn anew: never, step, or every N steps; learned and fitted "
+          "ones stay",
           {.value_name = "never|step|N"});
   }
 

@@ -13,8 +13,8 @@
 namespace darkformer::kernels {
 namespace {
 
-// Gradients of the arguments of the two fields. Those of q, k and v are written where they belong if
-// nothing is left to do to them.
+// Gradients of the arguments of the two fields. Those of q, k and v are written where they belong
+// if nothing is left to do to them.
 struct FieldGradients {
   FieldGradients(const DarkAttention& s, const DarkInputs& in, const DarkGradients& out)
       : queries(out.dq) {

@@ -19,12 +19,7 @@ namespace {
 
 struct Run {
   explicit Run(const DarkProblem& problem)
-      : p(problem),
-        o(p.d_o.size()),
-        dq(p.q.size()),
-        dk(p.k.size()),
-        dv(p.v.size()),
-        d_draws(p.draws.size()) {}
+      : p(problem), o(p.d_o.size()), dq(p.q.size()), dk(p.k.size()), dv(p.v.size()) {}
 
   void forward(bool record) {
     const DarkAttention& s = p.shape;
@@ -33,7 +28,6 @@ struct Run {
     if (record) {
       DarkGradients gradients;
       gradients.dq = dq.data(), gradients.dk = dk.data(), gradients.dv = dv.data();
-      gradients.d_draws = d_draws.data();
       dark_attention_backward(s, p.inputs(),
                               contiguous_heads<const float>(o.data(), s.H, s.T, s.Dv),
                               contiguous_heads(p.d_o.data(), s.H, s.T, s.Dv), cache, gradients);
@@ -87,7 +81,7 @@ struct Run {
   }
 
   const DarkProblem& p;
-  std::vector<float> o, dq, dk, dv, d_draws;
+  std::vector<float> o, dq, dk, dv;
 };
 
 void measure(benchmark::State& state, const ShapeLine& line, bool backward) {

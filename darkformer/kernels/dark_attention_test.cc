@@ -277,6 +277,27 @@ TEST(DarkAttention, IsCausalToTheBitWhenTheScaleLeavesTheRangeOfFloat) {
   });
 }
 
+// Gradients that nobody asks for are not made, and the others do not change.
+TEST(DarkAttention, GradientsOfParametersAreOptional) {
+  for (const char* line : {"B1 H4 G2 T30 D8 F12 chunk8 weights querycenter keycenter",
+                           "B1 H4 G2 T30 D8 F12 R6 chunk8 factor querycenter window4"}) {
+    const DarkProblem p = read_problem(line);
+    const DarkAttention& s = p.shape;
+    const DarkResult want = run(p);
+    DarkResult got = run(p, false);
+    DarkCache cache;
+    dark_attention(s, p.inputs(), contiguous_heads(got.o.data(), s.H, s.T, s.Dv), cache, true);
+    DarkGradients gradients;
+    gradients.dq = got.dq.data(), gradients.dk = got.dk.data(), gradients.dv = got.dv.data();
+    dark_attention_backward(s, p.inputs(),
+                            contiguous_heads<const float>(got.o.data(), s.H, s.T, s.Dv),
+                            contiguous_heads(p.d_o.data(), s.H, s.T, s.Dv), cache, gradients);
+    EXPECT_EQ(std::memcmp(got.dq.data(), want.dq.data(), got.dq.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(got.dk.data(), want.dk.data(), got.dk.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(got.dv.data(), want.dv.data(), got.dv.size() * sizeof(float)), 0);
+  }
+}
+
 TEST(DarkAttention, ReadsAnyStrides) {
   const DarkProblem p = read_problem("B2 H4 G2 T19 D6 F10 chunk8 factor keycenter");
   const DarkAttention& s = p.shape;

@@ -128,6 +128,7 @@ struct ForwardWalk {
     pack_rows(in.q.row(task.b, h, block.query0), in.q.time, in.q.element, center, rows, in.Dq,
               s.q.data(), s.ldq);
     pack_transposed(s.q.data(), s.ldq, rows, in.Dq, s.q_t.data(), s.ldc);
+    prefetch_around(block, h);
     tile_product(in.F, rows, in.Dq, {in.query_draws + task.n * in.F * in.Dq, in.Dq, 1},
                  {s.q_t.data(), s.ldc}, {s.phi_t.data(), s.ldc, false});
     query_features(in.F, rows, keys.bias.data(), state.weight.data(), s.phi_t.data(), s.ldc,
@@ -144,6 +145,15 @@ struct ForwardWalk {
     write_rows(block, h);
   }
 
+  // The next queries of this head, and where this block's output goes.
+  void prefetch_around(const FeatureBlock& block, std::size_t h) const {
+    const std::size_t next = block.query0 + block.queries;
+    prefetch_rows<false>(in.q.row(task.b, h, next), in.q.time, in.q.element,
+                         std::min(block.queries, in.T - next), in.Dq);
+    prefetch_rows<true>(out.o.row(task.b, h, block.query0), out.o.time, out.o.element,
+                        block.queries, in.Dv);
+  }
+
   // o <- o / den, or the mean of the visible values where every product vanished; log_z; den for
   // the backward pass.
   void write_rows(const FeatureBlock& block, std::size_t h) {
@@ -157,10 +167,10 @@ struct ForwardWalk {
         den = 0.0F;
         mean_of_values(block, i, row);
         ++fallback_rows;
+        write_row(row, 1.0F, out.o.row(task.b, h, block.query0 + i));
       } else {
-        scale_row(row, in.Dv, 1.0F / den);
+        write_row(row, 1.0F / den, out.o.row(task.b, h, block.query0 + i));
       }
-      write_row(row, out.o.row(task.b, h, block.query0 + i));
       if (out.log_z != nullptr) {
         out.log_z[first + i] = log_z(den, s.columns.scales[i], block.scale);
       }
@@ -170,13 +180,15 @@ struct ForwardWalk {
     }
   }
 
-  void write_row(const float* row, float* to) const {
-    if (out.o.element == 1) {
-      std::copy(row, row + in.Dv, to);
-      return;
+  // to <- row * factor
+  void write_row(const float* row, float factor, float* to) const {
+    const FloatTag d;
+    std::size_t i = 0;
+    for (; out.o.element == 1 && i + hn::Lanes(d) <= in.Dv; i += hn::Lanes(d)) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, row + i), hn::Set(d, factor)), d, to + i);
     }
-    for (std::size_t d = 0; d < in.Dv; ++d) {
-      to[static_cast<std::ptrdiff_t>(d) * out.o.element] = row[d];
+    for (; i < in.Dv; ++i) {
+      to[static_cast<std::ptrdiff_t>(i) * out.o.element] = row[i] * factor;
     }
   }
 
@@ -215,6 +227,10 @@ struct ForwardWalk {
     }
     std::vector<float>& to = out.cache->tasks[task.index].states;
     const std::size_t at = to.size();
+    if (at == 0) {  // one state a block; a block that ends early adds to them
+      const std::size_t blocks = in.causal ? (task.key_end - task.key_begin) / chunk + 1 : 1;
+      to.reserve(blocks * in.F * (in.Dv + 1));
+    }
     for (std::size_t f = 0; f < in.F; ++f) {
       to.insert(to.end(), state.sum.data() + f * state.ld, state.sum.data() + f * state.ld + in.Dv);
     }
@@ -229,63 +245,6 @@ struct ForwardWalk {
   }
 };
 
-// state <- state + other, in the larger of the two units.
-void add_state(const RunningState& other, RunningState& state) {
-  if (other.absorbed == 0) {
-    return;
-  }
-  const std::int32_t scale = std::max(state.scale, other.scale);
-  RunningState scaled = RunningState(other.F, other.Dv);
-  std::copy(other.sum.data(), other.sum.data() + other.F * other.ld, scaled.sum.data());
-  std::copy(other.weight.data(), other.weight.data() + other.F, scaled.weight.data());
-  scaled.scale = other.scale;
-  scaled.rescale(scale, scale);
-  state.rescale(scale, scale);
-  for (std::size_t i = 0; i < state.F * state.ld; ++i) {
-    state.sum[i] += scaled.sum[i];
-  }
-  for (std::size_t f = 0; f < state.F; ++f) {
-    state.weight[f] += scaled.weight[f];
-  }
-  for (std::size_t d = 0; d < state.Dv; ++d) {
-    state.value_sum[d] += other.value_sum[d];
-  }
-  state.absorbed += other.absorbed;
-}
-
-void load_state(const FeatureAttentionInputs& in,
-                const FeatureState& from,
-                std::size_t problem,
-                RunningState& to) {
-  to.clear();
-  if (from.absorbed == 0) {
-    return;
-  }
-  for (std::size_t f = 0; f < in.F; ++f) {
-    const float* row = from.sum + (problem * in.F + f) * in.Dv;
-    std::copy(row, row + in.Dv, to.sum.data() + f * to.ld);
-  }
-  std::copy(from.weight + problem * in.F, from.weight + (problem + 1) * in.F, to.weight.data());
-  std::copy(from.value_sum + problem * in.Dv, from.value_sum + (problem + 1) * in.Dv,
-            to.value_sum.data());
-  to.scale = static_cast<std::int32_t>(from.scale[problem]);
-  to.absorbed = from.absorbed;
-}
-
-void store_state(const FeatureAttentionInputs& in,
-                 const RunningState& from,
-                 std::size_t problem,
-                 FeatureState& to) {
-  for (std::size_t f = 0; f < in.F; ++f) {
-    const float* row = from.sum.data() + f * from.ld;
-    std::copy(row, row + in.Dv, to.sum + (problem * in.F + f) * in.Dv);
-  }
-  std::copy(from.weight.data(), from.weight.data() + in.F, to.weight + problem * in.F);
-  std::copy(from.value_sum.data(), from.value_sum.data() + in.Dv, to.value_sum + problem * in.Dv);
-  to.scale[problem] =
-      from.absorbed > 0 ? static_cast<float>(from.scale) : -std::numeric_limits<float>::infinity();
-}
-
 // The sums over one stretch alone. A non-causal walk is recorded here, because its queries come in
 // another pass.
 RunningState sum_stretch(const FeatureAttentionInputs& in,
@@ -295,12 +254,6 @@ RunningState sum_stretch(const FeatureAttentionInputs& in,
   ForwardWalk walk(in, in.causal ? unrecorded : out, task);
   walk.absorb_all();
   return std::move(walk.state);
-}
-
-RunningState copy_of(const RunningState& from) {
-  RunningState copy(from.F, from.Dv);
-  add_state(from, copy);
-  return copy;
 }
 
 // The state on entry of each task of one (b, n). Causal: all stretches before it; otherwise all

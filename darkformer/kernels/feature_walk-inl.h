@@ -9,10 +9,28 @@
 #define DARKFORMER_KERNELS_FEATURE_WALK_INL_H_
 #endif
 
-#include "darkformer/kernels/feature_blocks-inl.h"
+#include "darkformer/kernels/feature_triangle-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
+
+// Asks for the first D values of each row ahead of their use. kWrite: they will be overwritten.
+template <bool kWrite>
+HWY_INLINE void prefetch_rows(const float* src,
+                              std::ptrdiff_t time,
+                              std::ptrdiff_t element,
+                              std::size_t rows,
+                              std::size_t D) {
+  constexpr std::size_t kLine = 16;  // floats
+  if (element != 1) {
+    return;
+  }
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t d = 0; d < D; d += kLine) {
+      __builtin_prefetch(src + static_cast<std::ptrdiff_t>(i) * time + d, kWrite ? 1 : 0, 2);
+    }
+  }
+}
 
 // The sums over the keys absorbed so far, in units of 2^scale, with padded rows.
 struct RunningState {
@@ -114,6 +132,9 @@ struct KeyBlock {
  private:
   void pack(std::size_t key0, std::size_t count) {
     const std::size_t key_head = n * in.key_heads / in.N, value_head = n * in.value_heads / in.N;
+    const std::size_t next = key0 + count, ahead = std::min(count, in.S - next);
+    prefetch_rows<false>(in.k.row(b, key_head, next), in.k.time, in.k.element, ahead, in.Dk);
+    prefetch_rows<false>(in.v.row(b, value_head, next), in.v.time, in.v.element, ahead, in.Dv);
     const float* center = in.key_center == nullptr ? nullptr : in.key_center + key_head * in.Dk;
     pack_rows(in.k.row(b, key_head, key0), in.k.time, in.k.element, center, count, in.Dk, k.data(),
               ldk);
@@ -178,6 +199,69 @@ HWY_INLINE void absorb(const KeyBlock& block, RunningState& state) {
   add_row_sums(state.F, block.columns(), block.phi_t.data(), block.ldc, state.weight.data());
   add_column_sums(block.keys, state.Dv, block.v.data(), block.ldv, state.value_sum.data());
   state.absorbed += static_cast<std::int64_t>(block.keys);
+}
+
+// state <- state + other, in the larger of the two units.
+inline void add_state(const RunningState& other, RunningState& state) {
+  if (other.absorbed == 0) {
+    return;
+  }
+  const std::int32_t scale = std::max(state.scale, other.scale);
+  RunningState scaled = RunningState(other.F, other.Dv);
+  std::copy(other.sum.data(), other.sum.data() + other.F * other.ld, scaled.sum.data());
+  std::copy(other.weight.data(), other.weight.data() + other.F, scaled.weight.data());
+  scaled.scale = other.scale;
+  scaled.rescale(scale, scale);
+  state.rescale(scale, scale);
+  for (std::size_t i = 0; i < state.F * state.ld; ++i) {
+    state.sum[i] += scaled.sum[i];
+  }
+  for (std::size_t f = 0; f < state.F; ++f) {
+    state.weight[f] += scaled.weight[f];
+  }
+  for (std::size_t d = 0; d < state.Dv; ++d) {
+    state.value_sum[d] += other.value_sum[d];
+  }
+  state.absorbed += other.absorbed;
+}
+
+inline void load_state(const FeatureAttentionInputs& in,
+                       const FeatureState& from,
+                       std::size_t problem,
+                       RunningState& to) {
+  to.clear();
+  if (from.absorbed == 0) {
+    return;
+  }
+  for (std::size_t f = 0; f < in.F; ++f) {
+    const float* row = from.sum + (problem * in.F + f) * in.Dv;
+    std::copy(row, row + in.Dv, to.sum.data() + f * to.ld);
+  }
+  std::copy(from.weight + problem * in.F, from.weight + (problem + 1) * in.F, to.weight.data());
+  std::copy(from.value_sum + problem * in.Dv, from.value_sum + (problem + 1) * in.Dv,
+            to.value_sum.data());
+  to.scale = static_cast<std::int32_t>(from.scale[problem]);
+  to.absorbed = from.absorbed;
+}
+
+inline void store_state(const FeatureAttentionInputs& in,
+                        const RunningState& from,
+                        std::size_t problem,
+                        FeatureState& to) {
+  for (std::size_t f = 0; f < in.F; ++f) {
+    const float* row = from.sum.data() + f * from.ld;
+    std::copy(row, row + in.Dv, to.sum + (problem * in.F + f) * in.Dv);
+  }
+  std::copy(from.weight.data(), from.weight.data() + in.F, to.weight + problem * in.F);
+  std::copy(from.value_sum.data(), from.value_sum.data() + in.Dv, to.value_sum + problem * in.Dv);
+  to.scale[problem] =
+      from.absorbed > 0 ? static_cast<float>(from.scale) : -std::numeric_limits<float>::infinity();
+}
+
+inline RunningState copy_of(const RunningState& from) {
+  RunningState copy(from.F, from.Dv);
+  add_state(from, copy);
+  return copy;
 }
 
 }  // namespace darkformer::kernels::HWY_NAMESPACE

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/kernels/matvec.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
@@ -36,8 +38,9 @@ struct Operands {
 };
 
 // y[n][o] for kRows rows from o and kVectors vectors from n. Each sum runs over i in vector steps:
-// its order does not depend on the tile.
-template <std::size_t kRows, std::size_t kVectors, class Stored>
+// its order does not depend on the tile. kFetch: the rows are in cache from an earlier tile, so the
+// next ones are asked for meanwhile; memory would have nothing to do otherwise.
+template <std::size_t kRows, std::size_t kVectors, bool kFetch, class Stored>
 HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
@@ -65,8 +68,17 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
       }
     }
   };
+  const auto fetch_next = [&](std::size_t i) HWY_ATTR {
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < kRows; ++r) {
+      hwy::Prefetch(weight + (kRows + r) * in + i);
+    }
+  };
   std::size_t i = 0;
   for (; i + lanes <= in; i += lanes) {
+    if (kFetch) {
+      fetch_next(i);
+    }
     add([&](std::size_t r) HWY_ATTR { return load_stored(d, weight + r * in + i); },
         [&](std::size_t c) HWY_ATTR { return load_stored(d, x + c * in + i); });
   }
@@ -85,14 +97,19 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
 template <std::size_t kRows, class Stored>
 HWY_INLINE void dot_rows(const Operands<Stored>& p, std::size_t o) {
   std::size_t n = 0;
+  const bool more_rows = o + 2 * kRows <= p.out;
   for (; n + kTileVectors <= p.vectors; n += kTileVectors) {
-    dot_tile<kRows, kTileVectors>(p, o, n);
+    if (n == kTileVectors && more_rows) {
+      dot_tile<kRows, kTileVectors, true>(p, o, n);
+    } else {
+      dot_tile<kRows, kTileVectors, false>(p, o, n);
+    }
   }
   for (; n + 2 <= p.vectors; n += 2) {
-    dot_tile<kRows, 2>(p, o, n);
+    dot_tile<kRows, 2, false>(p, o, n);
   }
   if (n < p.vectors) {
-    dot_tile<kRows, 1>(p, o, n);
+    dot_tile<kRows, 1, false>(p, o, n);
   }
 }
 

@@ -109,12 +109,15 @@ void check_attention_spec(const AttentionSpec& spec,
   check_range("rank", spec.rank, 1, head_dim);
   check_range("window", spec.window, 0, kLongestWindow);
   check_range("sinks", spec.sinks, 0, kLongestWindow);
-  require(spec.rank == head_dim || has_factor(spec.kind), where, ": \"rank\" is ", spec.rank,
-          ", but attention ", attention_kind_name(spec.kind), " has no factor: wanted ", head_dim);
+  require(spec.rank == head_dim || spec.kind == AttentionKind::kDark, where, ": \"rank\" is ",
+          spec.rank, ", but attention ", attention_kind_name(spec.kind),
+          " has no factor of lower rank: wanted ", head_dim);
   require(!spec.gate || spec.window > 0, where, ": \"gate\" needs a window");
   const bool before = spec.rope == RopeOrder::kBefore;
   require(!before || spec.rank == head_dim, where, ": \"rope\": \"before\" needs the full rank ",
           head_dim, ", got ", spec.rank);
+  require(!before || !has_key_factor(spec.kind), where, ": \"rope\": \"before\": attention ",
+          attention_kind_name(spec.kind), " is fitted to rotated queries and keys");
   require(!before || spec.placement != Placement::kQueryHead, where,
           ": \"rope\": \"before\" needs one M for the query heads of a key head; "
           "use \"placement\": \"kv-head\"");

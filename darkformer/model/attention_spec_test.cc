@@ -60,7 +60,7 @@ TEST(AttentionSpec, EveryOptionSurvives) {
       if (rope == RopeOrder::kBefore && placement == Placement::kQueryHead) {
         continue;
       }
-      const AttentionSpec spec{.kind = AttentionKind::kAderf,
+      const AttentionSpec spec{.kind = AttentionKind::kDark,
                                .features = 3,
                                .rank = rope == RopeOrder::kBefore ? 16 : 5,
                                .placement = placement,
@@ -94,6 +94,8 @@ TEST(AttentionSpec, RefusesWhatMakesNoSense) {
   expect(R"({"attention":"dark","features":4,"rank":17})", "\"rank\" is 17; wanted 1 to 16");
   expect(R"({"attention":"dark","features":4,"rank":0})", "\"rank\" is 0");
   expect(R"({"attention":"performer","features":4,"rank":8})", "has no factor");
+  expect(R"({"attention":"aderf","features":4,"rank":8})", "has no factor of lower rank");
+  expect(R"({"attention":"aderf","features":4,"rope":"before"})", "fitted to rotated");
   expect(R"({"attention":"dark","features":4,"window":-1})", "\"window\" is -1");
   expect(R"({"attention":"dark","features":4,"sinks":-1})", "\"sinks\" is -1");
   expect(R"({"attention":"dark","features":4,"gate":true})", "\"gate\" needs a window");

@@ -1,7 +1,8 @@
-// Fitting a converted layer to data: centres and a whitening start of M.
+// Fitting a converted layer to data: centres, a whitening start of M, and the fitted kinds.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,17 @@ enum class FactorStart : std::uint8_t {
 std::vector<std::string> factor_start_names();
 FactorStart factor_start(const std::string& name);  // Error: none of the names
 
-// Sets the mixer's centres (where it has them) and its factor from the moments of its inputs.
-// Error: too few tokens for a covariance, moments that are not finite.
+// Sets what the mixer has of centres, factor, key_factor, log_weights and draws from the moments of
+// its inputs; `mixer` is as make_mixer gave it, its draws still those of N(0, I). The fitted kinds
+// (importance, oprf, sderf, aderf) by estimators/fit_family.h, from second moments about the
+// centres where it has them; `clip` is theirs (importance), `start` is dark's.
+// Error, naming the layer: too few tokens for a covariance, moments that are not finite, inputs too
+// large for the optimal proposal of importance.
 void fit_mixer(Mixer& mixer,
                const MixerShape& shape,
                const AttentionSpec& spec,
                const LayerMoments& moments,
-               FactorStart start);
+               FactorStart start,
+               const std::optional<double>& clip = {});
 
 }  // namespace darkformer

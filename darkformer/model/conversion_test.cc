@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "darkformer/base/error.h"
 
 namespace darkformer {
@@ -111,11 +113,89 @@ TEST(Conversion, StartsDifferByTheirScale) {
   }
 }
 
+AttentionSpec fitted_spec(AttentionKind kind, std::int64_t features, bool centre) {
+  AttentionSpec spec;
+  spec.kind = kind;
+  spec.features = features;
+  spec.rank = 6;
+  spec.centre = centre;
+  return spec;
+}
+
+// Inputs small enough for the optimal proposal: about 1/4 of Data's.
+struct SmallData : Data {
+  SmallData() { q = 0.25 * q, k = 0.25 * k; }
+};
+
+constexpr AttentionKind kFitted[] = {AttentionKind::kImportance, AttentionKind::kOprf,
+                                     AttentionKind::kSderf, AttentionKind::kAderf};
+
+TEST(Conversion, FittedKindsEstimateSoftmaxAttention) {
+  const SmallData data;
+  const LayerMoments moments = moments_of(data);
+  const at::NoGradGuard no_gradients;
+  const Tensor q = data.q.slice(2, 0, 20), k = data.k.slice(2, 0, 20);
+  const Tensor v = at::randn({2, 2, 20, 6});
+  const Tensor exact = make_mixer(kShape, {}, 1, 0)->forward(q, k, v);
+  for (const AttentionKind kind : kFitted) {
+    for (const bool centre : {false, true}) {
+      const AttentionSpec spec = fitted_spec(kind, 16384, centre);
+      const auto mixer = make_mixer(kShape, spec, 1, 0);
+      fit_mixer(*mixer, kShape, spec, moments, FactorStart::kIdentity);
+      EXPECT_LT(largest(mixer->forward(q, k, v) - exact), 0.1) << attention_kind_name(kind);
+      // Without its weights the estimate is that of another kernel.
+      parameter(*mixer, "log_weights").zero_();
+      EXPECT_GT(largest(mixer->forward(q, k, v) - exact), 0.1) << attention_kind_name(kind);
+    }
+  }
+}
+
+TEST(Conversion, FittedDrawsCarryTheirWeights) {
+  const LayerMoments moments = moments_of(SmallData());
+  const AttentionSpec spec = fitted_spec(AttentionKind::kSderf, 12, true);
+  const auto white = make_mixer(kShape, spec, 1, 0), mixer = make_mixer(kShape, spec, 1, 0);
+  fit_mixer(*mixer, kShape, spec, moments, FactorStart::kIdentity);
+  const Tensor w = parameter(*white, "draws").to(at::kDouble);
+  const Tensor omega = parameter(*mixer, "draws").to(at::kDouble);
+  for (std::int64_t g = 0; g < 2; ++g) {
+    // omega = w P^1/2: P^1/2 by least squares, and the weights from their definition.
+    const Tensor root =
+        at::linalg_solve(at::matmul(w[g].t(), w[g]), at::matmul(w[g].t(), omega[g]));
+    const Tensor want =
+        at::logdet(root) + 0.5 * w[g].square().sum(-1) - 0.5 * omega[g].square().sum(-1);
+    EXPECT_LT(largest(parameter(*mixer, "log_weights")[g] - want), 1e-3);
+  }
+}
+
+TEST(Conversion, ImportanceRefusesLargeInputsUnlessClipped) {
+  const LayerMoments moments = moments_of(Data());
+  const AttentionSpec spec = fitted_spec(AttentionKind::kImportance, 8, true);
+  const auto mixer = make_mixer(kShape, spec, 1, 0);
+  try {
+    fit_mixer(*mixer, kShape, spec, moments, FactorStart::kIdentity);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("layer 0: importance: "), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("eigenvalue -0."), std::string::npos) << error.what();
+  }
+  fit_mixer(*mixer, kShape, spec, moments, FactorStart::kIdentity, 0.1);
+  EXPECT_TRUE(parameter(*mixer, "log_weights").isfinite().all().item<bool>());
+}
+
 TEST(Conversion, RefusesTooFewTokens) {
   LayerMoments few(4, 2, 6);
   few.add(at::randn({1, 4, 3, 6}), at::randn({1, 2, 3, 6}));
   const auto mixer = make_mixer(kShape, dark_spec(6), 1, 0);
   EXPECT_THROW(fit_mixer(*mixer, kShape, dark_spec(6), few, FactorStart::kWhiten), Error);
+  const AttentionSpec spec = fitted_spec(AttentionKind::kSderf, 8, false);
+  EXPECT_THROW(
+      fit_mixer(*make_mixer(kShape, spec, 1, 0), kShape, spec, few, FactorStart::kIdentity), Error);
+  LayerMoments broken(4, 2, 6);
+  broken.add(at::full({1, 4, 30, 6}, std::nan("")), at::zeros({1, 2, 30, 6}));
+  EXPECT_THROW(
+      fit_mixer(*make_mixer(kShape, spec, 1, 0), kShape, spec, broken, FactorStart::kIdentity),
+      Error);
   EXPECT_THROW(factor_start("whitish"), Error);
 }
 

@@ -98,7 +98,8 @@ Tensor FeatureMixer::fresh_draws(std::uint64_t seed, std::int64_t draw_index) co
 }
 
 void FeatureMixer::redraw(std::uint64_t seed, std::int64_t draw_index) {
-  if (spec_.kind != AttentionKind::kLfk) {
+  // Learned draws stay, and so do fitted ones: their weights were computed with them.
+  if (spec_.kind != AttentionKind::kLfk && !has_log_weights(spec_.kind)) {
     draws_.copy_(fresh_draws(seed, draw_index));
   }
 }

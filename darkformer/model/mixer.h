@@ -49,7 +49,7 @@ class Mixer : public torch::nn::Module {
   virtual at::Tensor map_queries(const at::Tensor& q) { return q; }
   virtual at::Tensor map_keys(const at::Tensor& k) { return k; }
   // New draws, from (seed, layer, draw_index); nothing where there are none, or where they are
-  // learned.
+  // learned or fitted.
   virtual void redraw(std::uint64_t seed, std::int64_t draw_index);
   // Bytes of state after `tokens` tokens, for one sequence.
   virtual std::int64_t state_bytes(std::int64_t tokens) const = 0;

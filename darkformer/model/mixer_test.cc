@@ -70,6 +70,14 @@ std::vector<Kind> all_kinds() {
   kinds.push_back({"dark_gate", dark([](auto& s) {
                      s.window = 4, s.sinks = 1, s.gate = true, s.centre = true;
                    })});
+  for (const AttentionKind kind : {AttentionKind::kImportance, AttentionKind::kOprf,
+                                   AttentionKind::kSderf, AttentionKind::kAderf}) {
+    const std::string name(attention_kind_name(kind));
+    kinds.push_back({name, features(kind)});
+    kinds.push_back({name + "_gate", features(kind, [](auto& s) {
+                       s.window = 4, s.sinks = 1, s.gate = true, s.centre = true;
+                     })});
+  }
   return kinds;
 }
 
@@ -187,14 +195,16 @@ TEST(RandomMixer, IsAPureFunctionOfItsNumbers) {
   EXPECT_LT((gradient - want).abs().max().item<double>(), 1e-5);
 }
 
-TEST(Mixer, RedrawKeepsLearnedDraws) {
-  for (const AttentionKind kind : {AttentionKind::kPerformer, AttentionKind::kLfk}) {
+TEST(Mixer, RedrawKeepsLearnedAndFittedDraws) {
+  for (const AttentionKind kind :
+       {AttentionKind::kPerformer, AttentionKind::kLfk, AttentionKind::kSderf}) {
     const std::shared_ptr<Mixer> mixer = make_mixer(kShape, features(kind), 5, 0);
     const Inputs in(at::kFloat);
     const Tensor before = mixer->forward(in.q, in.k, in.v).detach();
     const at::NoGradGuard no_gradients;
     mixer->redraw(5, 1);
-    EXPECT_EQ(at::equal(before, mixer->forward(in.q, in.k, in.v)), kind == AttentionKind::kLfk);
+    EXPECT_EQ(at::equal(before, mixer->forward(in.q, in.k, in.v)),
+              kind != AttentionKind::kPerformer);
     mixer->redraw(5, 0);
     EXPECT_TRUE(at::equal(before, mixer->forward(in.q, in.k, in.v)));
   }
@@ -209,7 +219,11 @@ TEST(Mixer, ImpossibleSpecsAreRefused) {
   EXPECT_THROW(
       make_mixer(kShape, features(AttentionKind::kDark, [](auto& s) { s.gate = true; }), 1, 0),
       Error);
+  EXPECT_THROW(
+      make_mixer(kShape, features(AttentionKind::kAderf, [](auto& s) { s.rank = 4; }), 1, 0),
+      Error);
   const auto before = [](AttentionSpec& s) { s.rope = RopeOrder::kBefore; };
+  EXPECT_THROW(make_mixer(kShape, features(AttentionKind::kAderf, before), 1, 0), Error);
   EXPECT_THROW(
       make_mixer(kShape, features(AttentionKind::kDark, [&](auto& s) { before(s), s.rank = 4; }), 1,
                  0),

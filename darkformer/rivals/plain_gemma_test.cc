@@ -134,7 +134,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 // Same seed, weights and batches: the curves may part only by what rounding grows to. "Within
-// noise" is a tenth of the distance between two of our own runs that differ in their first weights.
+// noise" is a thousandth of the distance between two of our own runs that differ in their first
+// weights: a hundred times what was seen, a thirtieth of what a wrong weight decay makes.
 TEST(PlainGemma, LearnsAsOursDoes) {
   set_threads(1);  // too small for two
   at::set_num_threads(1);
@@ -152,7 +153,7 @@ TEST(PlainGemma, LearnsAsOursDoes) {
                 theirs.back(), distance(ours, theirs), noise);
     EXPECT_LT(ours.back(), 0.5 * ours.front()) << "nothing was learned";
     EXPECT_NEAR(ours.front(), theirs.front(), 1e-5 * ours.front());
-    EXPECT_LT(distance(ours, theirs), 0.1 * noise);
+    EXPECT_LT(distance(ours, theirs), 1e-3 * noise);
   }
 }
 

@@ -50,6 +50,33 @@ class Convert(unittest.TestCase):
                     self.assertIn(kind, {layer["attention"] for layer in config["darkformer"]["layers"]})
                     self.assertNotEqual(self.logits(to), self.logits(GOLDEN / family))
 
+    def test_fitted_kinds_are_fitted_saved_and_loaded(self):
+        model = GOLDEN / "gemma1"
+        text = self.out / "text.txt"
+        text.write_text("The cost of a thing is the amount of life it takes. " * 40)
+        for kind in ("importance", "oprf", "sderf", "aderf"):
+            with self.subTest(kind=kind):
+                to = self.out / kind
+                self.good("convert", model, "--attention", kind, "--centre", "--features", "24", "--data", text, "--out", to,
+                          *(["--clip", "0.1"] if kind == "importance" else []))
+                header = (to / "model.safetensors").read_bytes()
+                header = json.loads(header[8:8 + int.from_bytes(header[:8], "little")])
+                tensors = {name.rsplit(".", 1)[1] for name in header if ".dark." in name}
+                wanted = {"draws", "log_weights", "query_center", "key_center"}
+                self.assertEqual(tensors, wanted | ({"factor", "key_factor"} if kind == "aderf" else set()))
+                self.assertNotEqual(self.logits(to), self.logits(model))
+                result = json.loads(self.good("eval", to, "--data", text, "--context", "32", "--json").splitlines()[-1])
+                self.assertGreater(result["tokens"], 100)
+                self.assertTrue(self.good("generate", to, "--prompt", "The cost", "-n", "4"))
+                # A state that belongs to these draws, and not to others.
+                state = self.out / "state"
+                self.good("generate", to, "--prompt", "The cost", "-n", "1", "--save-state", state)
+                self.good("generate", to, "--load-state", state, "-n", "2")
+                self.assertEqual(run("generate", model, "--load-state", state).returncode, 1)
+                done = run("convert", model, "--attention", kind, "--out", self.out / "x")
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("--data", done.stderr)
+
     def test_there_and_back_again(self):
         for family in ("gemma1", "gemma2", "gemma3"):
             with self.subTest(family=family):
@@ -115,6 +142,10 @@ class Convert(unittest.TestCase):
                 (["--attention", "dark", "--window", "99999999999", "--out", self.out / "x"], "window"),
                 (["--attention", "constant", "--window", "4", "--out", self.out / "x"], "no meaning"),
                 (["--attention", "exact", "--features", "4", "--out", self.out / "x"], "no meaning"),
+                (["--attention", "aderf", "--rank", "4", "--data", model / "config.json", "--out", self.out / "x"], "rank"),
+                (["--attention", "sderf", "--clip", "0.1", "--data", model / "config.json", "--out", self.out / "x"], "--clip"),
+                (["--attention", "importance", "--clip", "0", "--data", model / "config.json", "--out", self.out / "x"], "--clip"),
+                (["--attention", "sderf", "--init", "whiten", "--data", model / "config.json", "--out", self.out / "x"], "--init"),
                 (["--attention", "dark", "--gate", "--out", self.out / "x"], "--window"),
                 (["--attention", "dark", "--keep-exact", "all", "--out", self.out / "x"], "--keep-exact"),
                 (["--attention", "dark", "--rope", "before", "--rank", "4", "--out", self.out / "x"], "before")):
