@@ -9,7 +9,7 @@ PROGRAM := build/$(PRESET)/bin/darkformer
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages text build demo model test bench performance format check docs asan tsan install clean
+.PHONY: help packages text build demo model test bench performance format check docs asan tsan install deb clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,8 +65,9 @@ format: ## format all C++ files in place
 check: build ## formatting, clang-tidy on changed files, include rules, documentation, sizes
 	@tools/check build/$(PRESET)
 
-docs: build ## write docs/cli.md anew
+docs: build ## write docs/cli.md, docs/api_cpp.md and docs/api_python.md anew
 	$(PROGRAM) docs > docs/cli.md
+	tools/api_pages
 
 asan tsan: TESTS = -L fast
 asan: PRESET = asan
@@ -75,8 +76,11 @@ asan: test ## the fast tests under the address and undefined-behaviour sanitizer
 tsan: PRESET = tsan
 tsan: test ## the fast tests under the thread sanitizer
 
-install: build ## install the program, its documentation and bash completion below PREFIX=/usr/local
+install: build ## install program, op library, headers, CMake files, Python package and manual below PREFIX=/usr/local
 	cmake --install build/$(PRESET) --prefix $(PREFIX)
+
+deb: build ## make a Debian package of the same in build/package
+	cpack --config build/$(PRESET)/CPackConfig.cmake -B build/package
 
 clean: ## remove everything that was built
 	rm -rf build

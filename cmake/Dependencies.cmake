@@ -16,12 +16,11 @@ add_library(dnnl_gemm INTERFACE)
 target_include_directories(dnnl_gemm SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(dnnl_gemm INTERFACE ${DNNL_LIBRARY})
 
-find_package(Torch REQUIRED)
-# libtorch's headers are not warning-free and its target carries flags of its own: one clean name for it.
-add_library(torch_cpp INTERFACE)
-target_include_directories(torch_cpp SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-target_link_libraries(torch_cpp INTERFACE ${TORCH_LIBRARIES})
-target_compile_options(torch_cpp INTERFACE ${TORCH_CXX_FLAGS})
+include(Torch)
+
+# Debian's python3-torch belongs to the system's python3, whatever else the PATH holds. With another libtorch: the
+# python3 that has its torch.
+find_program(SYSTEM_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH REQUIRED)
 
 if(DARKFORMER_TESTS)
   find_package(GTest REQUIRED)

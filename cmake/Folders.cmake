@@ -117,5 +117,6 @@ function(darkformer_shared_library name output folder)
   darkformer_closure(objects darkformer_${folder})
   add_library(${name} SHARED)
   target_link_libraries(${name} PRIVATE ${objects})
-  set_target_properties(${name} PROPERTIES OUTPUT_NAME ${output} LINKER_LANGUAGE CXX)
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME ${output} LINKER_LANGUAGE CXX
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endfunction()

@@ -28,24 +28,10 @@ std::string cell(const std::string& text) {
   return escaped;
 }
 
-std::string left_column(const Field& field) {
-  if (field.traits.positional) {
-    return field.value_name();
-  }
-  std::string text = field.flag();
-  if (field.traits.letter != 0) {
-    text = std::string("-") + field.traits.letter + ", " + text;
-  }
-  if (field.is_flag()) {
-    return field.default_text() == "true" ? text + ", --no-" + field.name : text;
-  }
-  return text + " " + field.value_name();
-}
-
 void write_rows(std::ostream& out, const std::vector<Field>& fields) {
   out << "| option | meaning |\n|---|---|\n";
   for (const Field& field : fields) {
-    out << "| `" << cell(left_column(field)) << "` | " << cell(full_help(field)) << " |\n";
+    out << "| `" << cell(field_usage(field)) << "` | " << cell(full_help(field)) << " |\n";
   }
 }
 
@@ -67,6 +53,20 @@ void write_command(std::ostream& out, const Command& command) {
 }
 
 }  // namespace
+
+std::string field_usage(const Field& field) {
+  if (field.traits.positional) {
+    return field.value_name();
+  }
+  std::string text = field.flag();
+  if (field.traits.letter != 0) {
+    text = std::string("-") + field.traits.letter + ", " + text;
+  }
+  if (field.is_flag()) {
+    return field.default_text() == "true" ? text + ", --no-" + field.name : text;
+  }
+  return text + " " + field.value_name();
+}
 
 std::string full_help(const Field& field) {
   std::string text = field.help;

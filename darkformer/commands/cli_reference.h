@@ -15,6 +15,9 @@ std::string cli_reference(const std::vector<Command>& commands);
 // "darkformer eval MODEL --data FILE... [options]"
 std::string usage_line(const Command& command);
 
+// "-F, --features N"
+std::string field_usage(const Field& field);
+
 // The help of one field with its choices and its default.
 std::string full_help(const Field& field);
 

@@ -1,10 +1,11 @@
-// docs/cli.md and the completion script name every command, flag and choice.
+// docs/cli.md, the manual page and the completion script name every command, flag and choice.
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/cli_reference.h"
 
 #include <gtest/gtest.h>
 
 #include "darkformer/commands/bash_completion.h"
+#include "darkformer/commands/man_page.h"
 #include "darkformer/commands/sample_options.h"
 
 namespace darkformer {
@@ -36,6 +37,17 @@ TEST(CliReference, ListsCommandsFlagsAndDefaults) {
                 "| `--orthogonal, --no-orthogonal` | orthogonal draws (default: yes) |",
                 "| `--kind NAME` | attention: exact, dark, lfk (default: dark) |",
                 "| `INPUTS...` | text files |", "| `--threads N` |", "darkformer sample m\n"});
+  EXPECT_EQ(text.find("secret"), std::string::npos);
+}
+
+TEST(ManPage, ListsCommandsFlagsAndDefaults) {
+  SampleOptions options;
+  std::vector<Command> commands = sample_commands(options);
+  commands[0].text.example = "darkformer sample m \\\n.hidden 'x'";
+  const std::string text = man_page(commands, "1.2");
+  expect_parts(text, {".TH DARKFORMER 1 \"\" \"darkformer 1.2\"", ".SS sample\nShow | all.\n",
+                      ".TP\n\\fB\\-F, \\-\\-features N\\fR\nrandom features (default: 256)\n",
+                      ".TP\n\\fB\\-\\-threads N\\fR\n", "sample m \\e\n\\&.hidden 'x'\n.fi\n"});
   EXPECT_EQ(text.find("secret"), std::string::npos);
 }
 

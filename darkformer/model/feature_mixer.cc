@@ -137,7 +137,7 @@ Tensor FeatureMixer::gate(const Tensor& q) const {
 
 ops::DarkOptions FeatureMixer::options(const Tensor& q) const {
   const auto maybe = [&](const Tensor& x) {
-    return x.defined() ? c10::optional<Tensor>(for_op(x)) : c10::nullopt;
+    return x.defined() ? ops::Optional<Tensor>(for_op(x)) : ops::Optional<Tensor>();
   };
   ops::DarkOptions o;
   if (spec_.rope == RopeOrder::kAfter) {
@@ -146,7 +146,9 @@ ops::DarkOptions FeatureMixer::options(const Tensor& q) const {
   }
   o.log_weights = maybe(log_weights_);
   o.query_center = maybe(query_center_);
-  o.key_center = key_center_.defined() ? c10::optional<Tensor>(key_center_) : c10::nullopt;
+  if (key_center_.defined()) {
+    o.key_center = key_center_;
+  }
   o.scale = shape_.scale;
   o.window = spec_.window;
   o.sinks = spec_.sinks;

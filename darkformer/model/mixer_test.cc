@@ -116,7 +116,7 @@ std::map<std::string, Tensor> run(Mixer& mixer, const Inputs& in) {
     tensors.push_back(parameter.value());
   }
   const auto gradients =
-      torch::autograd::grad({(out * in.d_out).sum()}, tensors, {}, c10::nullopt, false, true);
+      torch::autograd::grad({(out * in.d_out).sum()}, tensors, {}, {}, false, true);
   std::map<std::string, Tensor> named = {{"out", out.detach()}};
   for (std::size_t i = 0; i < names.size(); ++i) {
     named["d_" + names[i]] = gradients[i].defined() ? gradients[i] : at::zeros_like(tensors[i]);

@@ -74,7 +74,7 @@ DarkOptions plain_options(const DarkOptions& o) {
 
 class DarkFunction : public torch::autograd::Function<DarkFunction> {
  public:
-  using MaybeTensor = c10::optional<Tensor>;
+  using MaybeTensor = Optional<Tensor>;
 
   static Tensor forward(AutogradContext* context,
                         const DarkSizes& s,
@@ -221,7 +221,7 @@ Tensor dark_attention(const Tensor& q,
   const variable_list x =
       kernel_tensors(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), draws, o);
   const auto maybe = [](const Tensor& tensor) {
-    return tensor.defined() ? c10::optional<Tensor>(tensor) : c10::nullopt;
+    return tensor.defined() ? Optional<Tensor>(tensor) : Optional<Tensor>();
   };
   const Tensor out = DarkFunction::apply(s, plain_options(o), wants_gradient(x), x[0], x[1], x[2],
                                          x[3], maybe(x[4]), maybe(x[5]), maybe(x[6]), maybe(x[7]),

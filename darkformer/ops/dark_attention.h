@@ -3,23 +3,24 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
 
 #include <cstdint>
 #include <vector>
+
+#include "darkformer/ops/libtorch.h"
 
 namespace darkformer::ops {
 
 // B batch, H query heads, G key/value heads (H % G == 0), T queries, S keys, D and Dv sizes of key
 // and value, F features, R rank, N = G or H parameter groups.
 struct DarkOptions {
-  c10::optional<at::Tensor> factor;        // M (N,R,D); none: R = D, identity
-  c10::optional<at::Tensor> key_factor;    // (N,R,D): another map for the keys; none: factor
-  c10::optional<at::Tensor> log_weights;   // (N,F)
-  c10::optional<at::Tensor> query_center;  // (N,D)
-  c10::optional<at::Tensor> key_center;    // (G,D)
-  c10::optional<at::Tensor> gate;          // (H,2) or (B,H,T,2): (c, bias); none: (1, 0)
-  c10::optional<double> scale;             // none: D^-1/2
+  Optional<at::Tensor> factor;        // M (N,R,D); none: R = D, identity
+  Optional<at::Tensor> key_factor;    // (N,R,D): another map for the keys; none: factor
+  Optional<at::Tensor> log_weights;   // (N,F)
+  Optional<at::Tensor> query_center;  // (N,D)
+  Optional<at::Tensor> key_center;    // (G,D)
+  Optional<at::Tensor> gate;          // (H,2) or (B,H,T,2): (c, bias); none: (1, 0)
+  Optional<double> scale;             // none: D^-1/2
   bool causal = true;
   std::int64_t window = 0;
   std::int64_t sinks = 0;

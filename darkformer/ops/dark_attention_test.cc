@@ -28,7 +28,7 @@ struct Call {
           .requires_grad_(true);
     };
     const auto maybe = [&](const std::vector<float>& x, std::vector<std::size_t> shape) {
-      return x.empty() ? c10::optional<Tensor>() : tensor(x, shape);
+      return x.empty() ? Optional<Tensor>() : tensor(x, shape);
     };
     q = tensor(p.q, {s.B, s.H, s.T, s.D});
     k = tensor(p.k, {s.B, s.G, s.S, s.D});
@@ -48,7 +48,7 @@ struct Call {
   // Every differentiable argument that is there, by name.
   std::map<std::string, Tensor> arguments() const {
     std::map<std::string, Tensor> named = {{"q", q}, {"k", k}, {"v", v}, {"draws", draws}};
-    const std::pair<const char*, const c10::optional<Tensor>&> others[] = {
+    const std::pair<const char*, const Optional<Tensor>&> others[] = {
         {"factor", o.factor},           {"key_factor", o.key_factor},
         {"log_weights", o.log_weights}, {"query_center", o.query_center},
         {"key_center", o.key_center},   {"gate", o.gate}};

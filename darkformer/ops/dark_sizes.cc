@@ -33,7 +33,7 @@ struct Door {
             q.device());
   }
   void optional(const char* name,
-                const c10::optional<at::Tensor>& x,
+                const Optional<at::Tensor>& x,
                 at::IntArrayRef shape,
                 const char* meaning) const {
     if (x) {

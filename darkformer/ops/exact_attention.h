@@ -3,17 +3,18 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
 
 #include <cstdint>
+
+#include "darkformer/ops/libtorch.h"
 
 namespace darkformer::ops {
 
 struct ExactOptions {
-  c10::optional<double> scale;  // none: D^-1/2
-  bool causal = true;           // with S != T the last query sees the last key
-  std::int64_t window = 0;      // keys a query sees, its own included; 0: unlimited; needs causal
-  double softcap = 0.0;         // cap tanh(score / cap); 0: none
+  Optional<double> scale;   // none: D^-1/2
+  bool causal = true;       // with S != T the last query sees the last key
+  std::int64_t window = 0;  // keys a query sees, its own included; 0: unlimited; needs causal
+  double softcap = 0.0;     // cap tanh(score / cap); 0: none
 };
 
 // out (B,H,T,Dv) from q (B,H,T,D), k (B,G,S,D), v (B,G,S,Dv); H % G == 0. Differentiable in q, k,

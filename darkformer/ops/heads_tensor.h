@@ -3,9 +3,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/Optional.h>
 
 #include "darkformer/kernels/heads_view.h"
+#include "darkformer/ops/libtorch.h"
 
 namespace darkformer::ops {
 
@@ -18,7 +18,7 @@ inline kernels::HeadsView<float> heads_view_of_output(const at::Tensor& x) {
 }
 
 // Parameters are read as contiguous arrays; the tensor returned keeps the memory alive.
-inline at::Tensor contiguous_or_undefined(const c10::optional<at::Tensor>& x) {
+inline at::Tensor contiguous_or_undefined(const Optional<at::Tensor>& x) {
   return x && x->defined() ? x->contiguous() : at::Tensor();
 }
 inline const float* pointer_or_null(const at::Tensor& x) {

@@ -6,19 +6,20 @@
 #include "darkformer/ops/dark_attention.h"
 #include "darkformer/ops/draw_features.h"
 #include "darkformer/ops/exact_attention.h"
+#include "darkformer/ops/random_attention.h"
 
 namespace darkformer::ops {
 namespace {
 
 using at::Tensor;
-using MaybeTensor = c10::optional<Tensor>;
+using MaybeTensor = Optional<Tensor>;
 
 // The arguments that all three dark ops share, in the order of their schemas.
 #define DARK_ARGUMENTS                                                                          \
   const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &draws,                       \
       const MaybeTensor &factor, const MaybeTensor &key_factor, const MaybeTensor &log_weights, \
       const MaybeTensor &query_center, const MaybeTensor &key_center, const MaybeTensor &gate,  \
-      c10::optional<double> scale, bool causal, int64_t window, int64_t sinks
+      Optional<double> scale, bool causal, int64_t window, int64_t sinks
 #define DARK_OPTIONS                                                                              \
   DarkOptions {                                                                                   \
     factor, key_factor, log_weights, query_center, key_center, gate, scale, causal, window, sinks \
@@ -45,11 +46,16 @@ Tensor step(DARK_ARGUMENTS, std::vector<Tensor> state) {
 Tensor exact(const Tensor& q,
              const Tensor& k,
              const Tensor& v,
-             c10::optional<double> scale,
+             Optional<double> scale,
              bool causal,
              int64_t window,
              double softcap) {
   return exact_attention(q, k, v, {scale, causal, window, softcap});
+}
+
+Tensor random(
+    const Tensor& v, int64_t heads, int64_t seed, int64_t layer, int64_t index, int64_t start) {
+  return random_attention(v, {seed, layer, index, heads}, start);
 }
 
 TORCH_LIBRARY(darkformer, library) {
@@ -65,6 +71,10 @@ TORCH_LIBRARY(darkformer, library) {
       "draw_features(int groups, int features, int rank, int seed, int stream, int index, bool "
       "orthogonal=True) -> Tensor",
       draw_features);
+  library.def(
+      "random_attention(Tensor v, int heads, int seed, int layer, int index, int start=0) -> "
+      "Tensor",
+      random);
   // For tests: run every op of this thread as its composition of ATen calls.
   library.def("force_composition(bool forced) -> ()", set_composition_forced);
   library.def("vanished_rows() -> int", vanished_rows);

@@ -33,7 +33,7 @@ Tensors inputs(const Shape& s) {
           at::randn({s.B, s.G, s.T, s.D})};
 }
 
-ops::DarkOptions options_of(double scale, const c10::optional<Tensor>& factor = {}) {
+ops::DarkOptions options_of(double scale, const ops::Optional<Tensor>& factor = {}) {
   ops::DarkOptions options;
   options.scale = scale;
   options.factor = factor;

@@ -1,0 +1,104 @@
+"""Which attention a layer uses, and with which options: an entry of config.json's "darkformer.layers"."""
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
+_FACTOR = ("dark", "aderf")
+_LOG_WEIGHTS = ("importance", "oprf", "sderf", "aderf")
+_PLAIN = ("exact", "constant", "random")  # no features, no options
+KINDS = ("exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf", "constant", "random")
+PLACEMENTS = ("kv-head", "query-head", "layer")
+ROPES = ("after", "before")
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionSpec:
+    """Kind and options of a layer's attention; the fields mean something for the kinds with features only."""
+    attention: str = "exact"
+    features: int = 0
+    rank: int = 0
+    placement: str = "kv-head"
+    rope: str = "after"
+    window: int = 0
+    sinks: int = 0
+    orthogonal: bool = True
+    centre: bool = False
+    gate: bool = False
+
+    @staticmethod
+    def make(attention, head_dim, **options):
+        """A spec from the options that were said; features and rank default to the head size."""
+        known = [field.name for field in dataclasses.fields(AttentionSpec)][1:]
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise ValueError(f"unknown option {unknown[0]}; wanted {', '.join(known)}")
+        if attention not in _PLAIN:
+            options = {"features": head_dim, "rank": head_dim,
+                       **{name: value for name, value in options.items() if value is not None}}
+        return AttentionSpec(attention, **options)
+
+    @property
+    def has_features(self):
+        """Are there draws?"""
+        return self.attention not in _PLAIN
+
+    @property
+    def has_factor(self):
+        """Is there an M?"""
+        return self.attention in _FACTOR
+
+    @property
+    def has_key_factor(self):
+        """Have the keys an M of their own?"""
+        return self.attention == "aderf"
+
+    @property
+    def has_log_weights(self):
+        """Are the draws weighted?"""
+        return self.attention in _LOG_WEIGHTS
+
+    def check(self, head_dim, where):
+        """ValueError naming `where` unless the options fit each other and a head of this size."""
+        def wanted(good, text):
+            if not good:
+                raise ValueError(f"{where}: {text}")
+
+        for name, names in (("attention", KINDS), ("placement", PLACEMENTS), ("rope", ROPES)):
+            value = getattr(self, name)
+            wanted(value in names, f"\"{name}\" is {value}; wanted one of {', '.join(names)}")
+        if not self.has_features:
+            wanted(self == AttentionSpec(self.attention), f"attention {self.attention} takes no options")
+            return
+        wanted(self.features >= 1, f"\"features\" is {self.features}; wanted 1 or more")
+        wanted(1 <= self.rank <= head_dim, f"\"rank\" is {self.rank}; wanted 1 to {head_dim}")
+        wanted(self.window >= 0 and self.sinks >= 0, "\"window\" and \"sinks\" are 0 or more")
+        wanted(self.rank == head_dim or self.attention == "dark",
+               f"\"rank\" is {self.rank}, but attention {self.attention} has no factor of lower rank: wanted {head_dim}")
+        wanted(not self.gate or self.window > 0, "\"gate\" needs a window")
+        wanted(self.rope == "after" or (self.rank == head_dim and self.placement != "query-head"),
+               "\"rope\": \"before\" needs the full rank and one M for the query heads of a key head")
+        wanted(self.rope == "after" or not self.has_key_factor,
+               f"\"rope\": \"before\": attention {self.attention} is fitted to rotated queries and keys")
+
+    @staticmethod
+    def from_json(entry, head_dim, where):
+        """The spec of an entry. A missing rank is the head size; unknown keys and values are errors."""
+        if not isinstance(entry, dict) or "attention" not in entry:
+            raise ValueError(f"{where}: must be an object with \"attention\"")
+        known = {field.name: field.type for field in dataclasses.fields(AttentionSpec)}
+        for key, value in entry.items():
+            if key not in known:
+                raise ValueError(f"{where}: unknown key \"{key}\"; wanted {', '.join(known)}")
+            if type(value) is not known[key]:
+                raise ValueError(f"{where}: \"{key}\" is {value!r}; wanted {known[key].__name__}")
+        spec = AttentionSpec(**entry)
+        if spec.has_features and "rank" not in entry:
+            spec = dataclasses.replace(spec, rank=head_dim)
+        spec.check(head_dim, where)
+        return spec
+
+    def to_json(self):
+        """The entry of a spec, as the program writes it."""
+        if not self.has_features:
+            return {"attention": self.attention}
+        entry = dataclasses.asdict(self)
+        return {key: value for key, value in entry.items() if key not in ("centre", "gate") or value}
