@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/rivals/plain_attention.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/randn.h>
 
 #include "darkformer/ops/dark_attention.h"
@@ -20,7 +21,7 @@ struct Shape {
 
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> all = {
-      {1, 1, 1, 2, 4, 3, 4},       // fewest (of one token all gradients but dv are 0)
+      {1, 1, 1, 9, 4, 3, 4},       // fewer: gradients cancel, no relative bound fits
       {2, 4, 2, 30, 8, 5, 8},      // one chunk
       {1, 4, 1, 37, 16, 12, 10},   // a prime length, R < D
       {1, 2, 2, 384, 16, 24, 16},  // three chunks
@@ -29,6 +30,7 @@ const std::vector<Shape>& shapes() {
 }
 
 Tensors inputs(const Shape& s) {
+  at::manual_seed(1);
   return {at::randn({s.B, s.H, s.T, s.D}), at::randn({s.B, s.G, s.T, s.D}),
           at::randn({s.B, s.G, s.T, s.D})};
 }
