@@ -95,11 +95,12 @@ class Folders(unittest.TestCase):
             for number, options in enumerate((
                     ["dark", "--centre", "--data", text, "--window", "4", "--sinks", "1", "--layers", "all"],
                     ["performer", "--features", "24", "--window", "3", "--no-gate"],
+                    ["aderf", "--data", text],
                     ["lfk", "--placement", "query-head", "--iid"])):
                 with self.subTest(family=family, options=options):
                     to = self.out / f"{family}-{number}"
                     program("convert", model, "--attention", *options, "--out", to)
-                    self.compare(to, GOLDEN_NEAR if options[0] == "lfk" else NEAR)
+                    self.compare(to, NEAR if options[0] in ("dark", "performer") else GOLDEN_NEAR)
 
     def test_what_python_converted(self):
         """Every kind and placement with numbers of its own, saved here and read by the program."""
