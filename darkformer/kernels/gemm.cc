@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/kernels/gemm.h"
 
+#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cassert>
@@ -36,6 +39,44 @@ dnnl_dim_t dim(std::size_t size) {
   return static_cast<dnnl_dim_t>(std::max<std::size_t>(1, size));
 }
 
+// oneDNN's products keep data far below the stack pointer, where a signal handler's frame would
+// overwrite it (oneDNN 2.6.3: an interval timer beside dnnl_sgemm corrupts the heap within a
+// second). So no thread that works on a product takes signals while it does: they wait a moment, or
+// go to another thread.
+class SignalsHeld {
+ public:
+  SignalsHeld() { pthread_sigmask(SIG_BLOCK, &all(), &before_); }
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+  // OpenMP's workers never need signals, so they hold them for good. Threads come and go with the
+  // size of teams: ask each time.
+  static void in_workers() {
+    if (threads() > 1 && omp_in_parallel() == 0) {
+#pragma omp parallel
+      if (omp_get_thread_num() != 0) {
+        pthread_sigmask(SIG_BLOCK, &all(), nullptr);
+      }
+    }
+  }
+
+ private:
+  static const sigset_t& all() {
+    static const sigset_t set = [] {
+      sigset_t full;
+      sigfillset(&full);
+      for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
+        sigdelset(&full, fault);
+      }
+      return full;
+    }();
+    return set;
+  }
+
+  sigset_t before_;
+};
+
 Gemm shifted(Gemm g, const GemmBatch& batch, std::size_t i) {
   g.a += i * batch.stride_a;
   g.b += i * batch.stride_b;
@@ -54,6 +95,8 @@ void gemm(const Gemm& g) {
     scale_rows(g);
     return;
   }
+  const SignalsHeld held;
+  SignalsHeld::in_workers();
   // oneDNN itself stays on one thread when called inside an OpenMP parallel region.
   const dnnl_status_t status =
       dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', dim(g.m), dim(g.n), dim(g.k),

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = Path(os.environ["DARKFORMER"])
 OPS = Path(os.environ["DARKFORMER_OPS"])
 PYTHON = os.environ["SYSTEM_PYTHON3"]
-BLOCK = re.compile(r"(?:<!-- (?P<note>.*?) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)```", re.S)
+BLOCK = re.compile(r"(?:<!-- (?P<note>[^\n]*?) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)```", re.S)
 RUN = ("sh", "python")
 PROGRAM_PLACE = Path("build/release/bin/darkformer")
 
