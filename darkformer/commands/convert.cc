@@ -168,6 +168,10 @@ void check_options(const ConvertOptions& o) {
   std::error_code failed;
   require(!std::filesystem::equivalent(o.model, o.out, failed), "--out is the model's own folder, ",
           o.model.string(), "; give another");
+  const auto inside = std::filesystem::weakly_canonical(o.out, failed)
+                          .lexically_relative(std::filesystem::weakly_canonical(o.model, failed));
+  require(inside.empty() || *inside.begin() == "..", "--out is inside the model's own folder, ",
+          o.model.string(), "; give another");
   require(!std::filesystem::exists(o.out / "config.json", failed), o.out.string(),
           " holds a model already; remove it or give another --out");
 }

@@ -1,6 +1,7 @@
 // darkformer eval: loss, perplexity and next-token accuracy of a model on a text.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <ostream>
 
@@ -104,6 +105,8 @@ void eval(const EvalOptions& options, Context& context) {
       options.context);
   Evaluator evaluator(model, base);
   const EvaluationResult result = measure(options, windows, evaluator, context);
+  require(std::isfinite(result.all.loss()), options.model.string(), ": the loss on this text is ",
+          result.all.loss(), "; the weights hold numbers that are not finite or far too large");
   if (context.common.json) {
     context.print_json(evaluation_json(result));
   } else {

@@ -155,6 +155,9 @@ class Convert(unittest.TestCase):
         done = run("convert", model, "--attention", "dark", "--out", model)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done)
         self.assertIn("own folder", done.stderr)
+        done = run("convert", model, "--attention", "dark", "--out", model / "sub")
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done)
+        self.assertIn("inside the model's own folder", done.stderr)
         self.assertEqual(list(self.out.iterdir()), [])
 
     def test_the_original_is_not_touched(self):
