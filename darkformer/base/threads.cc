@@ -89,6 +89,16 @@ void parallel_for(std::size_t count, const std::function<void(std::size_t)>& bod
   exceptions.rethrow();
 }
 
+void on_each_worker(void (*body)()) {
+  if (threads() <= 1 || omp_in_parallel() != 0) {
+    return;
+  }
+#pragma omp parallel
+  if (omp_get_thread_num() != 0) {
+    body();
+  }
+}
+
 void parallel_ranges(std::size_t count,
                      std::size_t grain,
                      const std::function<void(std::size_t, std::size_t)>& body) {

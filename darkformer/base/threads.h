@@ -17,6 +17,9 @@ int threads();
 // first exception is rethrown after the loop.
 void parallel_for(std::size_t count, const std::function<void(std::size_t)>& body);
 
+// Calls body() on each thread of the pool but the calling one; on none inside a parallel loop.
+void on_each_worker(void (*body)());
+
 // Splits [0, count) into at most threads() contiguous ranges of at least `grain` and calls
 // body(begin, end) for each. The split depends on count, grain and threads() only.
 void parallel_ranges(std::size_t count,

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/kernels/gemm.h"
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -53,12 +52,7 @@ class SignalsHeld {
   // OpenMP's workers never need signals, so they hold them for good. Threads come and go with the
   // size of teams: ask each time.
   static void in_workers() {
-    if (threads() > 1 && omp_in_parallel() == 0) {
-#pragma omp parallel
-      if (omp_get_thread_num() != 0) {
-        pthread_sigmask(SIG_BLOCK, &all(), nullptr);
-      }
-    }
+    on_each_worker([] { pthread_sigmask(SIG_BLOCK, &all(), nullptr); });
   }
 
  private:
