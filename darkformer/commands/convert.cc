@@ -144,7 +144,8 @@ void check_unused(const ConvertOptions& o, const Context& context) {
       throw UsageError(concat("--init has no meaning for --attention ", o.attention));
     }
     if (field.given && field.name == "gate" && o.window == 0) {
-      throw UsageError("--gate joins a window to the far field; give --window");
+      throw UsageError(concat(o.gate ? "--gate" : "--no-gate",
+                              " is about the join of a window and the far field; give --window"));
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <string_view>
 
+#include "darkformer/base/memory.h"
 #include "darkformer/commands/blas_core.h"
 #include "darkformer/commands/program.h"
 #include "darkformer/kernels/cpu_features.h"
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "bench") {
     darkformer::restart_with_best_blas(argv);
   }
+  darkformer::keep_freed_memory();
   darkformer::kernels::cap_unsafe_isa();  // before anybody's first use of oneDNN
   return darkformer::run_program({argv + 1, argv + argc}, std::cout, std::cerr);
 }
