@@ -10,9 +10,10 @@
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "bench") {
-    darkformer::restart_with_best_blas(argv);
+    darkformer::restart_with_best_blas(argv);  // and the system's allocator as it is, for all sides
+  } else {
+    darkformer::keep_freed_memory();
   }
-  darkformer::keep_freed_memory();
   darkformer::kernels::cap_unsafe_isa();  // before anybody's first use of oneDNN
   return darkformer::run_program({argv + 1, argv + argc}, std::cout, std::cerr);
 }
