@@ -14,8 +14,10 @@
   entry(finetune)            \
   entry(eval)                \
   entry(variance)            \
+  entry(reproduce)           \
   entry(bench)               \
   entry(completion)          \
+  entry(spectra)             \
   entry(docs)
 // clang-format on
 

@@ -28,6 +28,9 @@ struct Measured {
 Measured measure(std::span<const double> sample);
 // The mean with a standard error from the known standard deviation of one value.
 Measured measure_known(std::span<const double> sample, double deviation);
+// Half-width, in standard errors, of the two-sided 95 % interval of a mean of normal values whose
+// deviation is estimated with so many degrees of freedom (values - 1), at least 1: Student's t.
+double student_deviations(std::size_t degrees);
 // The means of consecutive blocks of `size` values, for values that depend on each other within a
 // block.
 std::vector<double> block_means(std::span<const double> values, std::size_t size);

@@ -50,7 +50,7 @@ struct Section {
   std::vector<OrderedJson> figures;
 };
 
-// "holds", "caveat" or "fails", in words, with its number.
+// "holds", "caveat", "fails" or "undecided", in words, with its number.
 struct Statement {
   std::string name, verdict, text, number;
 };
