@@ -161,6 +161,22 @@ Scale parse_scale(const OrderedJson& json, const std::string& name, const std::s
   return scale;
 }
 
+// With what it takes over from the scales it is like, which stand above it.
+OrderedJson whole_scale(const OrderedJson& all,
+                        const std::string& name,
+                        const std::string& source) {
+  const OrderedJson& own = all[name];
+  const auto like = find_value<std::string>(own, "like", source);
+  if (!like) {
+    return own;
+  }
+  require(all.contains(*like) && *like != name, source, ": \"", name,
+          "\" is like no scale: ", *like);
+  OrderedJson whole = whole_scale(all, *like, source);
+  whole.merge_patch(own);
+  return whole;
+}
+
 void check_terms(const Library& library, const Experiment& experiment, const Claim& claim) {
   std::vector<Term> terms = claim.terms;
   terms.insert(terms.end(), claim.over.begin(), claim.over.end());
@@ -280,13 +296,7 @@ std::map<std::string, Arm> parse_arms(const OrderedJson& json, const std::string
 std::map<std::string, Scale> parse_scales(const OrderedJson& json, const std::string& source) {
   std::map<std::string, Scale> scales;
   for (const auto& [name, value] : json.items()) {
-    OrderedJson whole = value;
-    if (const auto like = find_value<std::string>(value, "like", source)) {
-      require(json.contains(*like), source, ": no scale \"", *like, "\"");
-      whole = json[*like];
-      whole.merge_patch(value);
-    }
-    scales[name] = parse_scale(whole, name, source);
+    scales[name] = parse_scale(whole_scale(json, name, source), name, source);
   }
   return scales;
 }

@@ -88,7 +88,7 @@ struct Library {
 
 Experiment parse_experiment(const OrderedJson& json, const std::string& source);
 std::map<std::string, Arm> parse_arms(const OrderedJson& json, const std::string& source);
-// A scale may name another as "like" and repeat only what differs.
+// A scale may name another as "like", which may do so too, and repeat only what differs.
 std::map<std::string, Scale> parse_scales(const OrderedJson& json, const std::string& source);
 
 // Checks that arms, budgets and runs that are named exist. Error naming the experiment.

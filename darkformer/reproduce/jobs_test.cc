@@ -175,6 +175,8 @@ TEST(Experiments, compiled_in_are_whole) {
   for (const char* scale : {"tiny", "small", "gemma-2b", "quick", "miniature"}) {
     EXPECT_EQ(all.scales.count(scale), 1U) << scale;
   }
+  EXPECT_EQ(all.scales.at("miniature").model,
+            "models/gemma-tiny");  // like quick, which is like tiny
 }
 
 TEST(Experiments, with_mistakes_are_refused) {
