@@ -6,6 +6,7 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/allocator.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
 #include "darkformer/base/system_info.h"
@@ -238,6 +239,7 @@ RunResult train_to_the_end(const TrainingOptions& options,
 }  // namespace
 
 void train(const TrainingOptions& options, const PreparedRun& run, Context& context) {
+  return_large_blocks();
   MemoryPlan plan;
   if (run.planned) {
     plan = check_memory(options, planned_run(options, *run.planned));
