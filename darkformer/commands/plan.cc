@@ -165,6 +165,11 @@ OrderedJson json_of(const PlanOptions& options, const Result& result) {
           {"seconds", step.seconds * static_cast<double>(options.steps)}};
 }
 
+// Steps may be short.
+std::string step_time(double seconds) {
+  return seconds < 10 ? concat(std::setprecision(2), seconds, " s") : duration_text(seconds);
+}
+
 void print(const PlanOptions& options, const Result& result, std::ostream& out) {
   const MemoryPlan& memory = result.memory;
   const StepPlan& step = result.step;
@@ -188,10 +193,10 @@ void print(const PlanOptions& options, const Result& result, std::ostream& out) 
   bytes("peak", memory.peak(), "");
   out << "machine     " << bytes_text(result.machine_bytes) << " of "
       << bytes_text(result.available) << ": " << (result.fits() ? "fits" : "DOES NOT FIT") << "\n"
-      << "step        " << step.tokens << " tokens, " << duration_text(step.seconds)
-      << ": arithmetic " << duration_text(step.compute_seconds) << " at "
+      << "step        " << step.tokens << " tokens, " << step_time(step.seconds)
+      << ": arithmetic " << step_time(step.compute_seconds) << " at "
       << quantity_text(result.gflops) << " GFLOP/s a rank, traffic "
-      << duration_text(step.traffic_seconds) << "\n"
+      << step_time(step.traffic_seconds) << "\n"
       << "traffic     " << bytes_text(std::llround(step.sent_bytes))
       << " sent and as much received by each rank in a step, at " << options.bandwidth
       << " Gbit/s\n"

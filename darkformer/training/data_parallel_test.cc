@@ -105,7 +105,7 @@ TEST_F(DataParallel, ARankThatDoesNotAnswerEndsTheOthersInTime) {
         std::vector<double> values = {1};
         ranks->sum(values);  // all are connected
         if (ranks->rank() == 1) {
-          std::this_thread::sleep_for(seconds(4));
+          std::this_thread::sleep_for(milliseconds(2500));
           return;
         }
         ranks->sum(values);
