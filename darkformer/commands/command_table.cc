@@ -12,6 +12,7 @@
   entry(convert)             \
   entry(pretrain)            \
   entry(finetune)            \
+  entry(plan)                \
   entry(eval)                \
   entry(variance)            \
   entry(bench)               \

@@ -97,6 +97,8 @@ int run_program(const std::vector<std::string>& arguments,
     const Invocation invocation = parse_command_line(arguments, commands, common_fields);
     run(invocation, common, common_fields, out);
     return kExitDone;
+  } catch (const ReportedFailure& failure) {
+    return failure.code();
   } catch (const UsageError& error) {
     return report(error.what(), kExitUsage);
   } catch (const std::bad_alloc&) {
