@@ -32,8 +32,9 @@ struct AnalyzeOptions {
           {.positional = true, .required = true});
     field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
     field("context", context, "tokens of a window", {.minimum = 2});
-    field("tokens", tokens, "tokens to read, in windows spread evenly over the text; one window in "
-                            "eight is held out to measure on",
+    field("tokens", tokens,
+          "tokens to read, in windows spread evenly over the text; one window in "
+          "eight is held out to measure on",
           {.minimum = 1});
     field("features", features, "numbers of random features to try",
           {.minimum = 1, .empty_means = "half, once, twice and four times the head size"});
@@ -83,8 +84,7 @@ void analyze(const AnalyzeOptions& o, Context& context) {
 ModelAnalysis run_analysis(const AnalysisRun& run, Gemma& model, const Context& context) {
   const Tokenizer tokenizer = load_tokenizer(run.model, model.config());
   const EvaluationWindows windows(open_data(run.data, run.cache, tokenizer, context), run.context);
-  Progress progress =
-      context.progress("analyze", analysis_tokens(windows, run.options), "tokens");
+  Progress progress = context.progress("analyze", analysis_tokens(windows, run.options), "tokens");
   std::int64_t shown = 0;
   return analyze_model(model, windows, run.options, [&](std::int64_t read) {
     context.stop_if_interrupted("stopped; nothing was written");
@@ -114,7 +114,8 @@ Command analyze_command() {
                   "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-auto",
        .details =
            "One pass over the text, with memory that does not grow with it. For every layer and "
-           "head: means, spectra and anisotropy of queries and keys, where the attention looks, and "
+           "head: means, spectra and anisotropy of queries and keys, where the attention looks, "
+           "and "
            "for every estimator the predicted and the measured error of the attention's output on "
            "held-out tokens; then what to convert each layer to, or why not. Writes report.html, "
            "one page that opens offline, analysis.json and moments.safetensors, from which convert "

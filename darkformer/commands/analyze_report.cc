@@ -84,10 +84,10 @@ Section advice_section(const ModelAnalysis& analysis) {
                       {"layer", "advice", "error", "mean of values", "why"},
                       {}};
   for (const LayerAnalysis& layer : analysis.layers) {
-    table.rows.push_back({layer.layer, spec_words(layer.advice.spec), layer.advice.error,
-                          std::isfinite(layer.constant_error) ? OrderedJson(layer.constant_error)
-                                                              : OrderedJson(),
-                          layer.advice.reason});
+    table.rows.push_back(
+        {layer.layer, spec_words(layer.advice.spec), layer.advice.error,
+         std::isfinite(layer.constant_error) ? OrderedJson(layer.constant_error) : OrderedJson(),
+         layer.advice.reason});
   }
   return {"Advice", {analysis.verdict()}, {report::figure(table)}};
 }
@@ -130,24 +130,27 @@ Section error_section(const ModelAnalysis& analysis) {
         chart.series.push_back({estimator.name, x, estimator.errors});
       }
     }
-    chart.series.push_back({"mean of values", x, std::vector<double>(x.size(), layer.constant_error),
-                            {}, {}, true});
+    chart.series.push_back(
+        {"mean of values", x, std::vector<double>(x.size(), layer.constant_error), {}, {}, true});
     section.figures.push_back(report::figure(chart));
   }
   return section;
 }
 
 Section estimator_section(const ModelAnalysis& analysis) {
-  Section section{"Every estimator",
-                  {"Log-variance: log E[x²] of one draw's estimate over the kernel; the variance of "
-                   "F draws is exp of it, less 1, over F. From moments: for independent Gaussian "
-                   "queries and keys; on pairs: for keys drawn as the attention weighs them. Sample "
-                   "size: how many equal draws a head size of them is worth. Dark and lfk start as "
-                   "performer; weighted and trigonometric are no attention and only predicted."},
-                  {}};
-  report::Table table{
-      "Means over heads", "", {"layer", "estimator", "log-variance from moments", "on pairs",
-                               "sample size", "features needed (best head)"}, {}};
+  Section section{
+      "Every estimator",
+      {"Log-variance: log E[x²] of one draw's estimate over the kernel; the variance of "
+       "F draws is exp of it, less 1, over F. From moments: for independent Gaussian "
+       "queries and keys; on pairs: for keys drawn as the attention weighs them. Sample "
+       "size: how many equal draws a head size of them is worth. Dark and lfk start as "
+       "performer; weighted and trigonometric are no attention and only predicted."},
+      {}};
+  report::Table table{"Means over heads",
+                      "",
+                      {"layer", "estimator", "log-variance from moments", "on pairs", "sample size",
+                       "features needed (best head)"},
+                      {}};
   for (const LayerAnalysis& layer : analysis.layers) {
     for (const EstimatorAnalysis& estimator : layer.estimators) {
       double moments = 0.0, pairs = 0.0, sizes = 0.0;
@@ -159,8 +162,8 @@ Section estimator_section(const ModelAnalysis& analysis) {
         needed = std::isnan(head.features_needed) ? needed : std::min(needed, head.features_needed);
       }
       const auto value = [](double x) { return std::isfinite(x) ? OrderedJson(x) : OrderedJson(); };
-      table.rows.push_back({layer.layer, estimator.name, value(moments), value(pairs), value(sizes),
-                            value(needed)});
+      table.rows.push_back(
+          {layer.layer, estimator.name, value(moments), value(pairs), value(sizes), value(needed)});
     }
   }
   section.figures.push_back(report::figure(table));
@@ -197,8 +200,11 @@ Section reach_section(const ModelAnalysis& analysis) {
 report::LineChart spectra(const std::string& title,
                           const ModelAnalysis& analysis,
                           const std::vector<estimators::Anisotropy> LayerAnalysis::*part) {
-  report::LineChart chart{title, "One line for each layer, the mean over its heads.",
-                          {"direction", false}, {"variance", true}, {}};
+  report::LineChart chart{title,
+                          "One line for each layer, the mean over its heads.",
+                          {"direction", false},
+                          {"variance", true},
+                          {}};
   for (const LayerAnalysis& layer : analysis.layers) {
     const auto& heads = layer.*part;
     Series series{concat("layer ", layer.layer), {}, {}};
@@ -216,11 +222,12 @@ report::LineChart spectra(const std::string& title,
 }
 
 Section input_section(const ModelAnalysis& analysis) {
-  Section section{"Queries and keys",
-                  {"Kernel inputs: rotated, times the root of the scale. Effective rank: exp of the "
-                   "spectrum's entropy, the head size for a sphere. A large mean is what centring "
-                   "takes away."},
-                  {}};
+  Section section{
+      "Queries and keys",
+      {"Kernel inputs: rotated, times the root of the scale. Effective rank: exp of the "
+       "spectrum's entropy, the head size for a sphere. A large mean is what centring "
+       "takes away."},
+      {}};
   const auto add = [&](const std::string& title,
                        const std::vector<estimators::Anisotropy> LayerAnalysis::*part,
                        const OfInput& of) {

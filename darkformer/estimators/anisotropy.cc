@@ -22,9 +22,8 @@ Anisotropy anisotropy(std::span<const double> mean, const Matrix& covariance) {
   result.mean_size = std::sqrt(squared_norm(mean));
   result.size = std::sqrt(squared_norm(mean) + sum);
   result.effective_rank = sum > 0.0 ? std::exp(entropy) : 0.0;
-  result.condition = result.spectrum.back() > 0.0
-                         ? result.spectrum.front() / result.spectrum.back()
-                         : std::numeric_limits<double>::infinity();
+  result.condition = result.spectrum.back() > 0.0 ? result.spectrum.front() / result.spectrum.back()
+                                                  : std::numeric_limits<double>::infinity();
   return result;
 }
 

@@ -11,7 +11,7 @@ struct Anisotropy {
   double size = 0.0;            // sqrt(E |x|^2)
   Vector spectrum;              // of the covariance, falling
   double effective_rank = 0.0;  // exp of the entropy of the spectrum over its sum: 1 to D
-  double condition = 0.0;       // the largest eigenvalue over the smallest; infinite where that is 0
+  double condition = 0.0;  // the largest eigenvalue over the smallest; infinite where that is 0
 };
 
 // Eigenvalues below zero (rounding) count as zero. All zero: effective rank 0, condition infinite.

@@ -1,8 +1,10 @@
-// How far attention with random features will be off, before anything is drawn: the variance of its
+// How far attention with random features will be off, before anything is drawn: the error of its
 // output for one query, from the keys and values it sees. The plain form, in double; windows of
 // tokens go through evaluation/predicted_error.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <numbers>
 
 #include "darkformer/estimators/feature_family.h"
 
@@ -28,9 +30,34 @@ double log_output_variance(const FeatureFamily& family,
                            const Matrix& keys,
                            const Matrix& values);
 
-// What F features give of a first-order squared error of `variance`/F, where no estimate can be
-// further off than one that knows nothing, whose squared error is `ignorance`:
-//   1 / (F/variance + 1/ignorance), from log variance; 0 where either is.
-double bounded_error2(double log_variance, double features, double ignorance);
+// What first order misses: where E[x^2] is far above F, the mean of F draws is hardly ever near its
+// expectation. Terms so large that F draws do not meet one carry the kernel, and what is left is
+// typically far below it:
+//   E log(1/F sum_j x_j) <= min over 0 < beta <= 1 of (log F + log E[x^beta]) / beta - log F
+// (performer: -(|u_q + u_k| - sqrt(2 log F))^2 / 2 beyond that root). beta = 1: it is at its
+// expectation, and varies by E[x^2]/F; below, the sum is one of a stable law of index beta, whose
+// logarithm varies by pi^2/6 (1/beta^2 - 1).
+struct TypicalEstimate {
+  double log_estimate = 0.0;  // of the kernel's estimate over the kernel, 0 or less
+  double variance = 0.0;
+};
+TypicalEstimate typical_estimate(const FeatureFamily& family,
+                                 double features,
+                                 std::span<const double> q,
+                                 std::span<const double> k);
+// The betas that are tried: 1, 0.85, 0.85^2, ...
+inline constexpr double kStableVariance = std::numbers::pi * std::numbers::pi / 6.0;
+inline constexpr int kTypicalSteps = 18;
+double typical_beta(int step);
+
+// E |o_hat - o|^2 with F features. p: attention with the typical estimates in place of the
+// kernels, o_p its output, spread = sum p_s |v_s - o_p|^2; c = sum p_s p_t sigma_s sigma_t rho_st,
+// sigma^2 the variances above and rho the correlation exp(-|u_s - u_s'|^2_K / 2) of the keys:
+//   |o_p - o|^2 + min(first order with F draws, spread c / (1 + c))
+double predicted_error2(const FeatureFamily& family,
+                        double features,
+                        std::span<const double> q,
+                        const Matrix& keys,
+                        const Matrix& values);
 
 }  // namespace darkformer::estimators

@@ -176,7 +176,9 @@ std::vector<std::shared_ptr<LayerMoments>> read_moments(const fs::path& path,
   return moments;
 }
 
-AttentionSpec read_spec(const OrderedJson& object, std::int64_t head_dim, const std::string& where) {
+AttentionSpec read_spec(const OrderedJson& object,
+                        std::int64_t head_dim,
+                        const std::string& where) {
   require(object.contains("attention"), where, ": needs \"attention\"");
   return read_attention_spec(object["attention"], head_dim, where);
 }

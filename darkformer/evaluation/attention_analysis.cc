@@ -50,9 +50,9 @@ std::vector<std::int64_t> default_features(std::int64_t D) {
 void check_model(const GemmaConfig& config, const AnalysisOptions& options) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const AttentionKind kind = config.attention[static_cast<std::size_t>(i)].kind;
-    require(kind == AttentionKind::kExact, "layer ", i, " has attention ",
-            attention_kind_name(kind),
-            " already; an analysis looks at exact attention (convert --attention exact turns back)");
+    require(
+        kind == AttentionKind::kExact, "layer ", i, " has attention ", attention_kind_name(kind),
+        " already; an analysis looks at exact attention (convert --attention exact turns back)");
   }
   require(std::is_sorted(options.features.begin(), options.features.end()) &&
               std::all_of(options.features.begin(), options.features.end(),
@@ -102,7 +102,8 @@ class Reading {
           const std::function<void(std::int64_t)>& each)
       : model_(model), windows_(windows), each_(each) {}
 
-  std::int64_t read(const std::vector<std::int64_t>& chosen, const Observation::Observer& observer) {
+  std::int64_t read(const std::vector<std::int64_t>& chosen,
+                    const Observation::Observer& observer) {
     Observation observation(model_, observer);
     const std::int64_t before = tokens_;
     for (const std::int64_t window : chosen) {
@@ -139,7 +140,8 @@ ModelAnalysis analyze_model(Gemma& model,
   analysis.fingerprint = to_hex(fingerprint(model));
   analysis.context = windows.context();
   analysis.target = options.target;
-  analysis.features = options.features.empty() ? default_features(config.head_dim) : options.features;
+  analysis.features =
+      options.features.empty() ? default_features(config.head_dim) : options.features;
   analysis.windows = {16, 32, 64, 128, 256, 512};
   analysis.sinks = {1, 4};
   analysis.draws = (kLeastDraws + held - 1) / held;
@@ -150,10 +152,9 @@ ModelAnalysis analyze_model(Gemma& model,
       reading.read(chosen.fitted, [&](std::int64_t layer, const MixerCall& call) {
         analysis.moments[static_cast<std::size_t>(layer)]->add(call.q, call.k);
       });
-  const ProbeOptions probe{analysis.features, analysis.windows,
-                           analysis.sinks,    joined_windows(windows.context()),
-                           options.target,    analysis.draws,
-                           options.seed};
+  const ProbeOptions probe{
+      analysis.features, analysis.windows, analysis.sinks, joined_windows(windows.context()),
+      options.target,    analysis.draws,   options.seed};
   std::vector<LayerProbe> probes;
   for (std::int64_t i = 0; i < config.layers; ++i) {
     probes.emplace_back(mixer_shape(config, i), *analysis.moments[static_cast<std::size_t>(i)],

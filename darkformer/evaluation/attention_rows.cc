@@ -26,13 +26,13 @@ Tensor softmax_of(Tensor scores, const Tensor& seen, double softcap) {
   if (softcap > 0.0) {
     scores = softcap * at::tanh(scores / softcap);
   }
-  return at::softmax(scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity()),
-                     -1);
+  return at::softmax(
+      scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity()), -1);
 }
 
 // The mean over the chosen rows of each head of the sum of weights where mask: heads values.
 std::vector<double> masses(const AttentionRows& rows, const Tensor& chosen, const Tensor& mask) {
-  const Tensor sums = (rows.weights * mask).sum(-1) * chosen;                   // (n)
+  const Tensor sums = (rows.weights * mask).sum(-1) * chosen;  // (n)
   const Tensor mass = sums.reshape({rows.heads, -1}).sum(-1) /
                       chosen.to(at::kDouble).reshape({rows.heads, -1}).sum(-1);  // (heads)
   std::vector<double> values(static_cast<std::size_t>(rows.heads));
@@ -60,8 +60,8 @@ AttentionRows attention_rows(const MixerCall& call,
                       .index_select(1, positions)
                       .flatten(0, 1)
                       .to(at::kDouble);                                          // (n,D)
-  rows.k = root * call.k[0][kv_head].slice(0, 0, T).to(at::kDouble);            // (S,D)
-  rows.v = call.v[0][kv_head].slice(0, 0, T).to(at::kDouble);                   // (S,Dv)
+  rows.k = root * call.k[0][kv_head].slice(0, 0, T).to(at::kDouble);             // (S,D)
+  rows.v = call.v[0][kv_head].slice(0, 0, T).to(at::kDouble);                    // (S,Dv)
   const Tensor behind = rows.positions.unsqueeze(1) - at::arange(T, at::kLong);  // (n,S)
   rows.seen = behind.ge(0);
   const Tensor visible =
@@ -119,7 +119,7 @@ AttentionReach mean_reach(const std::vector<AttentionReach>& parts, std::int64_t
 }
 
 Tensor attended_keys(const AttentionRows& rows, const Tensor& uniform) {
-  // The first key at which the sum of weights passes the number; rounding may leave the sum below 1.
+  // The first key at which the sum of weights passes the number; rounding may leave it below 1.
   const Tensor passed = rows.weights.cumsum(-1).gt(uniform.unsqueeze(1));  // (n,S)
   const Tensor first = passed.to(at::kLong).argmax(-1);                    // (n)
   return at::where(passed.any(-1), first, rows.positions);

@@ -15,13 +15,13 @@ namespace darkformer {
 // n = H/G Q queries of the query heads of one kv head, Q of each head, one head behind the other.
 // Kernel inputs (times sqrt(scale)), double.
 struct AttentionRows {
-  std::int64_t heads = 0;     // H/G
-  at::Tensor positions;       // (n) int64
-  at::Tensor q;               // (n,D)
-  at::Tensor k, v;            // (S,D), (S,Dv)
-  at::Tensor seen;            // (n,S) bool: the keys up to the query's position
-  at::Tensor weights;         // (n,S): the layer's own attention, its soft cap and window included
-  at::Tensor out;             // (n,Dv) <- weights v
+  std::int64_t heads = 0;  // H/G
+  at::Tensor positions;    // (n) int64
+  at::Tensor q;            // (n,D)
+  at::Tensor k, v;         // (S,D), (S,Dv)
+  at::Tensor seen;         // (n,S) bool: the keys up to the query's position
+  at::Tensor weights;      // (n,S): the layer's own attention, its soft cap and window included
+  at::Tensor out;          // (n,Dv) <- weights v
 };
 
 // The queries are spread evenly over the window, the last token among them. Of a window longer than
@@ -44,7 +44,7 @@ AttentionReach attention_reach(const AttentionRows& rows,
                                const std::vector<std::int64_t>& windows,
                                const std::vector<std::int64_t>& sinks);
 
-// The means over windows of tokens: `parts` has the kv heads of the first window, of the second, ...
+// The means over windows of tokens: `parts` has the kv heads of the first, of the second, ...
 // -> all H heads.
 AttentionReach mean_reach(const std::vector<AttentionReach>& parts, std::int64_t kv_heads);
 

@@ -72,8 +72,7 @@ std::vector<AttentionSpec> plan_layers(const AnalysisAdvice& advice,
   std::vector<std::vector<Place>> layers;
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < advice.layers.size(); ++i) {
-    layers.push_back(
-        places_of(advice.layers[i], config, static_cast<std::int64_t>(i), fixed[i]));
+    layers.push_back(places_of(advice.layers[i], config, static_cast<std::int64_t>(i), fixed[i]));
     bytes += layers.back().front().bytes;
   }
   require(bytes <= *budget, "a budget of ", *budget, " bytes is too small: the smallest state by ",
@@ -84,9 +83,9 @@ std::vector<AttentionSpec> plan_layers(const AnalysisAdvice& advice,
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const bool more = at[i] + 1 < layers[i].size() &&
                         bytes + layers[i][at[i] + 1].bytes - layers[i][at[i]].bytes <= *budget;
-      if (more && (best == layers.size() ||
-                   gain(layers[i][at[i]], layers[i][at[i] + 1]) >
-                       gain(layers[best][at[best]], layers[best][at[best] + 1]))) {
+      if (more &&
+          (best == layers.size() || gain(layers[i][at[i]], layers[i][at[i] + 1]) >
+                                        gain(layers[best][at[best]], layers[best][at[best] + 1]))) {
         best = i;
       }
     }

@@ -11,7 +11,7 @@
 
 namespace darkformer {
 
-// One attention a layer. Without a budget the analysis' advice; with one, of every layer an option of
+// One attention a layer. Without a budget the advice; with one, each layer gets an option of
 // the analysis or exact attention, so that the state of one sequence of the longest text
 // (config.max_positions) takes at most `budget` bytes and the sum of squared measured errors is
 // small: layers are improved one step at a time, where it gains most for its bytes. Layers with

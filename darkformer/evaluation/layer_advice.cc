@@ -34,9 +34,9 @@ const LayerOption* smallest(const std::vector<LayerOption>& options,
                             const std::function<bool(const LayerOption&)>& good) {
   const LayerOption* found = nullptr;
   for (const LayerOption& option : options) {
-    if (good(option) && (!found || state_rows(option.spec) < state_rows(found->spec) ||
-                         (state_rows(option.spec) == state_rows(found->spec) &&
-                          option.error < found->error))) {
+    if (good(option) &&
+        (!found || state_rows(option.spec) < state_rows(found->spec) ||
+         (state_rows(option.spec) == state_rows(found->spec) && option.error < found->error))) {
       found = &option;
     }
   }
@@ -57,7 +57,9 @@ double least_error(const std::vector<LayerOption>& options, bool trainable) {
 
 LayerAdvice advise(const LayerAnalysis& layer, double target) {
   if (layer.sliding_window > 0) {
-    return {{}, 0.0, true,
+    return {{},
+            0.0,
+            true,
             concat("it has a sliding window of ", layer.sliding_window,
                    " keys: its state does not grow with the text")};
   }
@@ -69,7 +71,9 @@ LayerAdvice advise(const LayerAnalysis& layer, double target) {
   }
   const double best = least_error(layer.options, false), start = least_error(layer.options, true);
   if (!(start <= kUsable)) {
-    return {{}, 0.0, true,
+    return {{},
+            0.0,
+            true,
             concat("nothing that was tried comes near: the best is off by ", percent(best),
                    ", the mean of the values by ", percent(layer.constant_error))};
   }

@@ -12,7 +12,7 @@
 
 namespace darkformer {
 
-// Where the optimal proposal of `importance` does not exist, its inverse covariance is raised to this.
+// Where the optimal proposal of `importance` does not exist, its inverse is raised to this.
 inline constexpr double kProposalClip = 0.1;
 
 // Errors are those of the attention's output on held-out tokens, sqrt(sum |o_hat - o|^2 / sum
@@ -50,14 +50,14 @@ struct LayerAdvice {
 
 struct LayerAnalysis {
   std::int64_t layer = 0;
-  std::int64_t sliding_window = 0;                  // the layer's own; 0: it sees everything
-  std::vector<estimators::Anisotropy> queries;      // (H), kernel inputs
-  std::vector<estimators::Anisotropy> keys;         // (G)
-  std::vector<estimators::Anisotropy> inputs;       // (G): both, pooled: Lambda of whitening
-  AttentionReach reach;                             // (H) lists
-  std::vector<double> constant;                     // (H): error of the mean of the values seen
-  double constant_error = 0.0;                      // of all heads together
-  std::vector<EstimatorAnalysis> estimators;        // none in layers with a sliding window
+  std::int64_t sliding_window = 0;              // the layer's own; 0: it sees everything
+  std::vector<estimators::Anisotropy> queries;  // (H), kernel inputs
+  std::vector<estimators::Anisotropy> keys;     // (G)
+  std::vector<estimators::Anisotropy> inputs;   // (G): both, pooled: Lambda of whitening
+  AttentionReach reach;                         // (H) lists
+  std::vector<double> constant;                 // (H): error of the mean of the values seen
+  double constant_error = 0.0;                  // of all heads together
+  std::vector<EstimatorAnalysis> estimators;    // none in layers with a sliding window
   std::vector<LayerOption> options;
   LayerAdvice advice;
 };

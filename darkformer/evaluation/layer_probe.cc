@@ -23,9 +23,9 @@ using estimators::EstimatorKind;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kQueries = 32;         // sampled of each head in each window
-constexpr double kMostFeatures = 1e15;        // more is no number of features any more
-constexpr double kSinkMass = 0.05;            // on kSinks keys, from which they are kept exact
+constexpr std::int64_t kQueries = 16;   // sampled of each head in each window
+constexpr double kMostFeatures = 1e15;  // more is no number of features any more
+constexpr double kSinkMass = 0.05;      // on kSinks keys, from which they are kept exact
 constexpr std::int64_t kSinks = 4;
 constexpr AttentionKind kKinds[] = {AttentionKind::kPerformer, AttentionKind::kImportance,
                                     AttentionKind::kOprf, AttentionKind::kSderf,
@@ -38,24 +38,24 @@ AttentionSpec full_spec(const AttentionSpec& kind, std::int64_t features, std::i
   return spec;
 }
 
-// sum over rows of the predicted squared error with F features
-double error2(const std::vector<PredictedRows>& rows, double features) {
+// sum over rows of the squared error predicted for many features
+double error2_of_many(const std::vector<PredictedRows>& rows, double features) {
   double sum = 0.0;
   for (const PredictedRows& part : rows) {
-    sum += part.error2(features).sum().item<double>();
+    sum += part.error2_of_many(features).sum().item<double>();
   }
   return sum;
 }
 
 // The number of features whose predicted squared error is `wanted`: bisection of log F.
 double features_for(const std::vector<PredictedRows>& rows, double wanted) {
-  if (!(error2(rows, kMostFeatures) <= wanted)) {
+  if (!(error2_of_many(rows, kMostFeatures) <= wanted)) {
     return kInfinity;
   }
   double low = 0.0, high = std::log(kMostFeatures);
   while (high - low > 1e-3) {
     const double middle = 0.5 * (low + high);
-    (error2(rows, std::exp(middle)) <= wanted ? high : low) = middle;
+    (error2_of_many(rows, std::exp(middle)) <= wanted ? high : low) = middle;
   }
   return std::exp(high);
 }
@@ -126,6 +126,7 @@ void LayerProbe::add_candidate(AttentionKind kind, bool centre, const LayerMomen
   candidate.name += centre ? ", centred" : "";
   const auto H = static_cast<std::size_t>(shape_.heads);
   candidate.predicted.resize(H);
+  candidate.error2.resize(H);
   candidate.log_moments.assign(H, 0.0);
   candidate.sample_sizes.assign(H, 0.0);
   for (std::size_t f = 0; f < options_.features.size(); ++f) {
@@ -183,14 +184,19 @@ void LayerProbe::predict(const AttentionRows& rows, std::int64_t kv_head) {
     if (!candidate.runs) {
       continue;
     }
-    const PredictedRows all =
-        predict_rows(rows, candidate.families[static_cast<std::size_t>(kv_head)]);
+    const PredictedRows all = predict_rows(
+        rows, candidate.families[static_cast<std::size_t>(kv_head)], options_.features);
     const auto part = [&](const Tensor& x, std::int64_t i) {
       return x.reshape({rows.heads, -1})[i].clone();
     };
     for (std::int64_t i = 0; i < rows.heads; ++i) {
-      candidate.predicted[static_cast<std::size_t>(kv_head * rows.heads + i)].push_back(
-          {part(all.bias2, i), part(all.log_variance, i), part(all.ignorance, i)});
+      const auto head = static_cast<std::size_t>(kv_head * rows.heads + i);
+      candidate.predicted[head].push_back(
+          {{}, part(all.bias2, i), part(all.log_variance, i), part(all.ignorance, i)});
+      candidate.error2[head].resize(all.error2.size(), 0.0);
+      for (std::size_t f = 0; f < all.error2.size(); ++f) {
+        candidate.error2[head][f] += part(all.error2[f], i).sum().item<double>();
+      }
     }
   }
 }
@@ -229,8 +235,8 @@ Tensor LayerProbe::white_draws(std::int64_t features, std::int64_t draw) const {
 void LayerProbe::try_features(const MixerCall& call) {
   const auto run = [&](std::size_t candidate, const Tensor& white, std::int64_t window,
                        std::int64_t sinks) {
-    const Tensor out = mix_by_features(
-        call, shape_, {&candidates_[candidate].families, white, window, sinks});
+    const Tensor out =
+        mix_by_features(call, shape_, {&candidates_[candidate].families, white, window, sinks});
     return squared_distance(out, call.out) / static_cast<double>(options_.draws);
   };
   for (std::int64_t d = 0; d < options_.draws; ++d) {
@@ -315,8 +321,7 @@ HeadEstimate LayerProbe::estimate_of(const Candidate& candidate, std::int64_t he
   }
   const double size = sampled_size_[h];
   for (std::size_t f = 0; f < options_.features.size(); ++f) {
-    const auto features = static_cast<double>(options_.features[f]);
-    estimate.predicted.push_back(std::sqrt(error2(candidate.predicted[h], features) / size));
+    estimate.predicted.push_back(std::sqrt(candidate.error2[h][f] / size));
     estimate.measured.push_back(head_error(candidate.errors[f], head));
   }
   estimate.features_needed =

@@ -42,6 +42,7 @@ class LayerProbe {
     std::vector<estimators::FeatureFamily> families;    // (G)
     bool runs = true;                                   // there is an attention of this kind
     std::vector<std::vector<PredictedRows>> predicted;  // (H) lists, one entry for each window
+    std::vector<std::vector<double>> error2;            // (H): predicted, summed, for each F
     std::vector<double> log_moments, sample_sizes;      // (H): sums over pairs
     std::vector<at::Tensor> errors;                     // one (H) for each F: sum |o_hat - o|^2
   };
@@ -71,11 +72,11 @@ class LayerProbe {
   std::vector<estimators::InputMoments> moments_;  // (G)
   std::vector<Candidate> candidates_;
   std::vector<Trial> trials_;
-  std::vector<AttentionReach> reach_;     // (G) for each window, one after the other
-  std::vector<double> sampled_size_;      // (H): sum |o|^2 over sampled queries
-  std::vector<std::int64_t> pairs_;       // (H)
-  at::Tensor size_, constant_;            // (H): sums |o|^2 and |mean of v - o|^2 over all tokens
-  std::int64_t seen_ = 0;                 // windows
+  std::vector<AttentionReach> reach_;  // (G) for each window, one after the other
+  std::vector<double> sampled_size_;   // (H): sum |o|^2 over sampled queries
+  std::vector<std::int64_t> pairs_;    // (H)
+  at::Tensor size_, constant_;         // (H): sums |o|^2 and |mean of v - o|^2 over all tokens
+  std::int64_t seen_ = 0;              // windows
 };
 
 }  // namespace darkformer

@@ -20,7 +20,9 @@ struct FeatureTrial {
 };
 
 // Mixes the queries, keys and values of the call as the trial says -> (1,H,T,D).
-at::Tensor mix_by_features(const MixerCall& call, const MixerShape& shape, const FeatureTrial& trial);
+at::Tensor mix_by_features(const MixerCall& call,
+                           const MixerShape& shape,
+                           const FeatureTrial& trial);
 
 // sum over batch, time and size of (a - b)^2, for each head: (H) double
 at::Tensor squared_distance(const at::Tensor& a, const at::Tensor& b);

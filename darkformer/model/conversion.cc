@@ -196,4 +196,54 @@ void fit_mixer(Mixer& mixer,
   }
 }
 
+void convert_layer(Gemma& model,
+                   std::int64_t layer,
+                   const AttentionSpec& spec,
+                   const LayerMoments* moments,
+                   const FitStart& fit) {
+  AttentionSpec wanted = spec;
+  wanted.folded = model.config().attention.at(static_cast<std::size_t>(layer)).folded;
+  require(!wanted.folded || has_features(spec.kind), "layer ", layer,
+          ": a factor is folded into its projections, so that attention ",
+          attention_kind_name(spec.kind), " cannot come back; convert the original folder");
+  model.set_attention(layer, wanted);
+  if (moments != nullptr) {
+    fit_mixer(*model.block(layer)->attention()->mixer(), mixer_shape(model.config(), layer), wanted,
+              *moments, fit.factor, fit.clip);
+  }
+}
+
+void fold_factor(Gemma& model, std::int64_t layer) {
+  const at::NoGradGuard no_gradients;
+  const GemmaConfig& config = model.config();
+  AttentionSpec spec = config.attention.at(static_cast<std::size_t>(layer));
+  require(spec.kind == AttentionKind::kDark, "layer ", layer, ": attention ",
+          attention_kind_name(spec.kind), " has no learned factor to fold");
+  require(spec.rope == RopeOrder::kBefore, "layer ", layer,
+          ": its factor acts after the rotation, which stands between it and the projections: only "
+          "one that acts before (--rope before) can be folded");
+  require(!config.has_qk_norm(), "layer ", layer,
+          ": queries and keys are normed between their projections and the factor; it cannot be "
+          "folded");
+  const std::shared_ptr<Mixer> before = model.block(layer)->attention()->mixer();
+  Tensor factor;
+  find(*before, "factor", factor);  // (G,D,D) or (1,D,D)
+  const auto for_heads = [&](std::int64_t heads) {
+    return factor.detach().repeat_interleave(heads / factor.size(0), 0);
+  };
+  model.block(layer)->attention()->fold_maps(for_heads(config.heads), for_heads(config.kv_heads));
+  spec.kind = AttentionKind::kPerformer;
+  spec.rope = RopeOrder::kAfter;
+  spec.folded = true;
+  model.set_attention(layer, spec);
+  Mixer& after = *model.block(layer)->attention()->mixer();
+  for (const char* name :
+       {"draws", "query_center", "key_center", "gate_scale", "gate_bias", "gate_weight"}) {
+    Tensor from, to;
+    if (find(*before, name, from) != nullptr && find(after, name, to) != nullptr) {
+      to.copy_(from);
+    }
+  }
+}
+
 }  // namespace darkformer

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "darkformer/estimators/fit_family.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/mixer.h"
 #include "darkformer/model/moments.h"
 
@@ -63,5 +64,20 @@ void fit_mixer(Mixer& mixer,
                const LayerMoments& moments,
                FactorStart start,
                const std::optional<double>& clip = {});
+
+// Gives a layer of a model another attention, its draws from the config's seed, fitted to `moments`
+// where they are given. A layer whose projections hold a folded factor stays marked so. Errors as
+// fit_mixer; a folded layer that would become exact, constant or random.
+void convert_layer(Gemma& model,
+                   std::int64_t layer,
+                   const AttentionSpec& spec,
+                   const LayerMoments* moments = nullptr,
+                   const FitStart& fit = {});
+
+// Multiplies the factor of a dark layer into its projections, which become float32, and leaves
+// performer with the same draws, centres and gate: the same outputs up to rounding, with less work.
+// It cannot be undone. Error, naming the layer: it is not dark, its factor acts after the
+// rotation, or there are norms of queries and keys (Gemma 3).
+void fold_factor(Gemma& model, std::int64_t layer);
 
 }  // namespace darkformer

@@ -8,7 +8,7 @@
 
 namespace darkformer {
 
-// One call of a mixer: q (B,H,T,D), k and v (B,G,T,D) as it got them (rotated, not scaled), and what
+// One call of a mixer: q (B,H,T,D), k and v (B,G,T,D) as it got them (rotated, unscaled), and what
 // it gave, out (B,H,T,D).
 struct MixerCall {
   const at::Tensor &q, &k, &v, &out;
