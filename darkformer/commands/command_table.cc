@@ -13,6 +13,7 @@
   entry(pretrain)            \
   entry(finetune)            \
   entry(eval)                \
+  entry(linearize)           \
   entry(variance)            \
   entry(bench)               \
   entry(completion)          \

@@ -11,6 +11,7 @@
 #include "darkformer/commands/layer_list.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_moments.h"
+#include "darkformer/evaluation/collect_near_mass.h"
 #include "darkformer/model/conversion.h"
 
 namespace darkformer {
@@ -25,7 +26,7 @@ struct ConvertOptions {
   std::string init = "identity", placement = "kv-head", rope = "after";
   std::vector<std::string> layers, keep_exact;
   std::vector<std::filesystem::path> data;
-  std::optional<double> clip;
+  std::optional<double> clip, gate_scale, gate_bias;
   std::int64_t tokens = 65536, context = 1024;
   std::filesystem::path out;
 
@@ -45,6 +46,12 @@ struct ConvertOptions {
     field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
     field("gate", gate,
           "with a window: join it to the far field by a learned gate (off: one common normaliser)");
+    field("gate-scale", gate_scale,
+          "where the gate's weight c on the difference of the normalisers starts: 1 is one common "
+          "normaliser, 0 a plain gate",
+          {.empty_means = "0 with --data, 0.5 without"});
+    field("gate-bias", gate_bias, "where the gate's bias starts",
+          {.empty_means = "from the attention within the window on --data, or 0"});
     field("centre", centre, "centre queries and keys by their means over --data");
     field("init", init, "where the covariance's factor starts (dark); all but identity need --data",
           {.choices = factor_start_names()});
@@ -131,7 +138,7 @@ void check_unused(const ConvertOptions& o, const Context& context) {
   for (const Field& field : context.fields) {
     const bool of_features = field.name == "features" || field.name == "rank" ||
                              field.name == "window" || field.name == "sinks" ||
-                             field.name == "gate" || field.name == "centre" ||
+                             field.name.starts_with("gate") || field.name == "centre" ||
                              field.name == "init" || field.name == "placement" ||
                              field.name == "rope" || field.name == "iid";
     if (field.given && of_features && !has_features(kind)) {
@@ -143,8 +150,12 @@ void check_unused(const ConvertOptions& o, const Context& context) {
     if (field.given && field.name == "init" && kind != AttentionKind::kDark) {
       throw UsageError(concat("--init has no meaning for --attention ", o.attention));
     }
-    if (field.given && field.name == "gate" && o.window == 0) {
-      throw UsageError("--gate joins a window to the far field; give --window");
+    if (field.given && field.name.starts_with("gate") && o.window == 0) {
+      throw UsageError(
+          concat("--", field.name, ": a gate joins a window to the far field; give --window"));
+    }
+    if (field.given && field.name.starts_with("gate-") && !o.gate) {
+      throw UsageError(concat("--", field.name, " has no meaning with --no-gate"));
     }
   }
 }
@@ -190,6 +201,26 @@ std::vector<std::shared_ptr<LayerMoments>> moments_of(const ConvertOptions& o,
     shown = read;
   });
   return moments;
+}
+
+// What the gates start from; empty where nothing is to be measured.
+std::vector<std::shared_ptr<NearMass>> near_mass_of(const ConvertOptions& o,
+                                                    const AttentionSpec& spec,
+                                                    Gemma& model,
+                                                    Context& context) {
+  constexpr std::int64_t kEnough = 8192;  // tokens: a share of attention, not a covariance
+  if (!spec.gate || o.gate_bias || o.data.empty()) {
+    return {};
+  }
+  const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
+  const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
+  return collect_near_mass(model, spec, windows, std::min(o.tokens, kEnough), [&](std::int64_t) {
+    context.stop_if_interrupted("stopped; nothing was written");
+  });
+}
+
+GateStart gate_start(const ConvertOptions& o) {
+  return {o.gate_scale.value_or(o.data.empty() ? kGateScale : kCalibratedGateScale), o.gate_bias};
 }
 
 std::string describe(const AttentionSpec& spec) {
@@ -287,10 +318,13 @@ void convert(const ConvertOptions& o, Context& context) {
   check_spec(spec, before.head_dim);
   const auto moments = needs_data(o).empty() ? std::vector<std::shared_ptr<LayerMoments>>()
                                              : moments_of(o, *model, context);
+  const auto masses = near_mass_of(o, spec, *model, context);
   model->set_draws(static_cast<std::uint64_t>(context.common.seed), 0);
   Summary summary = {layers, spec, before.max_positions, 0, 0, 0, false, false};
   for (const std::int64_t i : layers) {
     model->set_attention(i, spec);
+    start_gate(*model->block(i)->attention()->mixer(), gate_start(o),
+               masses.empty() ? nullptr : masses[i].get());
     if (!moments.empty()) {
       fit_mixer(*model->block(i)->attention()->mixer(), mixer_shape(before, i), spec, *moments[i],
                 factor_start(o.init), o.clip);

@@ -1,5 +1,7 @@
 // darkformer finetune: train a model folder further.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/model_options.h"
@@ -13,6 +15,7 @@ namespace fs = std::filesystem;
 struct FinetuneOptions : TrainingOptions {
   fs::path model;
   std::string scope = "all";
+  std::vector<std::string> freeze;
   std::string embed_scale = "float32";
   std::optional<fs::path> teacher;
   double distill_logits = 1;
@@ -25,6 +28,10 @@ struct FinetuneOptions : TrainingOptions {
     field("train", scope,
           "what is trained: all, or the attention's q, k, v projections, covariance and gates",
           {.choices = {"all", "attention"}});
+    field("freeze", freeze,
+          "parameters that are left as they are all the same, by the end of their names: factor, "
+          "gate_scale, mlp.up_proj.weight, ...",
+          {.value_name = "NAME"});
     visit_steps(field);
     visit_watching(field);
     field("embed-scale", embed_scale, kEmbedScaleHelp, kEmbedScaleTraits);
@@ -43,7 +50,19 @@ struct FinetuneOptions : TrainingOptions {
 LoadOptions load_options(const FinetuneOptions& options) {
   const TrainScope scope = options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;
   return {.embed_scale = embed_scale_of(options.embed_scale),
-          .trains = [scope](const std::string& name) { return is_trained(scope, name); }};
+          .trains = [scope, &options](const std::string& name) {
+            return is_trained(scope, name) && !is_named(options.freeze, name);
+          }};
+}
+
+// A name that fits nothing is a mistake, not a wish that was granted.
+void check_frozen(const std::vector<std::string>& freeze, const Gemma& model) {
+  for (const std::string& end : freeze) {
+    const auto parameters = model.named_parameters();
+    require(std::any_of(parameters.begin(), parameters.end(),
+                        [&](const auto& entry) { return is_named({end}, entry.key()); }),
+            "--freeze: the model has no parameter whose name ends in ", end);
+  }
 }
 
 std::shared_ptr<Gemma> load_teacher(const FinetuneOptions& options) {
@@ -59,6 +78,7 @@ void finetune(const FinetuneOptions& options, Context& context) {
   run.load = [&](const Checkpoint* start) {
     auto model =
         load_gemma(start != nullptr ? start->folder : options.model, load_options(options));
+    check_frozen(options.freeze, *model);
     require(!run.teacher || run.teacher->config().vocab_size == model->config().vocab_size,
             options.teacher.value_or(fs::path()).string(),
             ": its vocabulary is not that of the model; a teacher needs the same");
