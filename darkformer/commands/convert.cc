@@ -151,11 +151,11 @@ void check_unused(const ConvertOptions& o, const Context& context) {
       throw UsageError(concat("--init has no meaning for --attention ", o.attention));
     }
     if (field.given && field.name.starts_with("gate") && o.window == 0) {
-      throw UsageError(
-          concat("--", field.name, ": a gate joins a window to the far field; give --window"));
+      throw UsageError(concat(field.name == "gate" && !o.gate ? "--no-gate" : field.flag(),
+                              " is about the join of a window and the far field; give --window"));
     }
     if (field.given && field.name.starts_with("gate-") && !o.gate) {
-      throw UsageError(concat("--", field.name, " has no meaning with --no-gate"));
+      throw UsageError(concat(field.flag(), " has no meaning with --no-gate"));
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/nearest_name.h"
+#include "darkformer/base/read_file.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/version.h"
@@ -90,9 +91,9 @@ std::string where(const fs::path& file, const toml::source_region& region) {
 }
 
 toml::table parse_file(const fs::path& file) {
-  require(fs::is_regular_file(file), file.string(), ": no such file");
+  const std::string text = read_file(file);
   try {
-    return toml::parse_file(file.string());
+    return toml::parse(text, file.string());
   } catch (const toml::parse_error& error) {
     throw UsageError(where(file, error.source()) +
                      "not valid TOML: " + std::string(error.description()));

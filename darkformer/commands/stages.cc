@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/stages.h"
 
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -11,6 +9,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
+#include "darkformer/base/read_file.h"
 #include "darkformer/commands/run_toml.h"
 
 namespace darkformer {
@@ -35,12 +34,6 @@ std::map<std::string, std::string> options_of(const std::string& text) {
     }
   }
   return options;
-}
-
-std::string content_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  require(in.is_open(), file.string(), ": cannot be opened for reading");
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 std::string command_of(const std::string& text) {
@@ -93,7 +86,7 @@ Stages::Stages(fs::path folder, const Context& context)
     context.write_run_toml(file);
     return;
   }
-  const std::string before = content_of(file);
+  const std::string before = read_file(file);
   if (command_of(before) != command_of(now)) {
     throw UsageError(
         concat(folder_.string(), ": holds a run of ", command_of(before), "; give another --out"));

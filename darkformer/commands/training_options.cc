@@ -139,7 +139,9 @@ void train(const TrainingOptions& options, const PreparedRun& run, Context& cont
       split, BatchOptions{.batch = options.batch,
                           .seed = static_cast<std::uint64_t>(context.common.seed)});
   fs::create_directories(options.out);
-  context.write_run_toml(options.out / "run.toml");
+  if (!start || start->state.step < options.steps) {  // else nothing will be done by these options
+    context.write_run_toml(options.out / "run.toml");
+  }
   Trainer trainer(model, batches, trainer_options(options, run), run.teacher);
   const RunResult result = run_training(trainer, run_options(options, run, split, context), start);
   if (context.common.json) {

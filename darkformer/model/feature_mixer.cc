@@ -8,6 +8,7 @@
 
 #include "darkformer/model/near_mass.h"
 #include "darkformer/ops/draw_features.h"
+#include "darkformer/ops/linear.h"
 
 namespace darkformer {
 
@@ -22,7 +23,11 @@ constexpr std::int64_t kFactorStreams = std::int64_t{1} << 31;
 Tensor map_heads(const Tensor& x, const Tensor& factor) {
   const std::int64_t heads = x.size(1), groups = factor.size(0);
   const Tensor grouped = x.reshape({x.size(0), groups, heads / groups, x.size(2), x.size(3)});
-  return at::matmul(grouped, factor.transpose(-1, -2).unsqueeze(1)).reshape(x.sizes());
+  std::vector<Tensor> mapped;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    mapped.push_back(ops::linear(grouped.select(1, g), factor[g]));
+  }
+  return at::stack(mapped, 1).reshape(x.sizes());
 }
 
 }  // namespace
