@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""run.py PROGRAM OUT: how should a window be joined to the far field?
+"""run.py PROGRAM OUT [copy|text]: how should a window be joined to the far field?
 
 Variants of the gate (docs/window.md) against each other, on text (the embedded model, `make text` first; 150 steps)
 and on the copy task of experiments/far_field (300 steps), both with dark attention, a window of 16 and the factor at
-five times the learning rate; three seeds of draws and data order. Writes OUT/results.json after each run and goes on
-from there; prints a table of means.
+five times the learning rate; three seeds of draws and data order. Writes OUT/copy.json and OUT/text.json after each run
+and goes on from there; prints a table of means.
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -74,23 +74,27 @@ def table(results):
     return "\n".join(lines)
 
 
+def measure(name, variant, seed, task):
+    return on_copy(variant, seed, task) if name == "copy" else on_text(variant, seed)
+
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
-    task = CopyTask(PROGRAM, OUT / "copy")
-    task.prepare()
-    file = OUT / "results.json"
-    results = json.loads(file.read_text()) if file.exists() else []
-    done = {(r["task"], r["variant"], r["seed"]) for r in results}
-    for seed in SEEDS:
-        for name in ("copy", "text"):
+    task = CopyTask(PROGRAM, OUT / "copy-task")
+    results = []
+    for name in sys.argv[3:] or ("copy", "text"):
+        file = OUT / f"{name}.json"
+        if name == "copy":
+            task.prepare()
+        found = json.loads(file.read_text()) if file.exists() else []
+        for seed in SEEDS:
             for variant in VARIANTS:
-                if (name, variant, seed) in done:
-                    continue
-                measured = on_copy(variant, seed, task) if name == "copy" else on_text(variant, seed)
-                results.append({"task": name, "variant": variant, "seed": seed, **measured})
-                file.with_suffix(".new").write_text(json.dumps(results, indent=1))
-                file.with_suffix(".new").rename(file)
-                print(results[-1], flush=True)
+                if not any((r["variant"], r["seed"]) == (variant, seed) for r in found):
+                    found.append({"task": name, "variant": variant, "seed": seed, **measure(name, variant, seed, task)})
+                    file.with_suffix(".new").write_text(json.dumps(found, indent=1))
+                    file.with_suffix(".new").rename(file)
+                    print(found[-1], flush=True)
+        results += found
     print(table(results))
 
 
