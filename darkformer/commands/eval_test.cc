@@ -69,9 +69,9 @@ TEST_F(Eval, AConvertedModelIsTakenApart) {
   EXPECT_EQ(probe[1]["tokens"], 8 * 19);
   EXPECT_EQ(probe[2]["task"], "recall");
 
-  const Outcome table = eval(model);
+  const Outcome table = eval(model, {"--probe", "12"});
   EXPECT_NE(table.out.find("constant far field"), std::string::npos) << table.out;
-  EXPECT_NE(table.out.find("copy 64"), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("copy 12"), std::string::npos) << table.out;
   EXPECT_FALSE(eval(model, {"--json", "--no-attribution"}).json().contains("attribution"));
 }
 

@@ -13,12 +13,12 @@ DISTANCE = 128
 SYMBOLS = [chr(0x4E00 + i) for i in range(256)]  # a character and the space before it become one token
 PIECES = 273 + 2 * len(SYMBOLS) + 1  # specials, white space and bytes; symbols with a space and without; the space
 CONTEXT = 2 * DISTANCE + 2  # BOS, the document, EOS: a window is a document
-MODEL = ["--layers", "2", "--hidden", "64", "--heads", "4", "--kv-heads", "1", "--head-dim", "32", "--intermediate", "128",
+MODEL = ["--layers", "2", "--hidden", "64", "--heads", "4", "--kv-heads", "4", "--head-dim", "32", "--intermediate", "128",
          "--vocabulary", PIECES, "--init-deviation", "0.1"]
 SHORT = 64  # symbols of a document that repeats itself
 TRAINING = ["--lr", "3e-3", "--warmup", "20", "--eval-windows", "1", "--checkpoint-every", "100000"]
-SHORT_WINDOWS, WINDOWS = ["--context", SHORT + 2, "--batch", "32"], ["--context", CONTEXT, "--batch", "8"]
-SHORT_STEPS, LONG_STEPS, STEPS = 800, 200, 300
+SHORT_WINDOWS, WINDOWS = ["--context", SHORT + 2, "--batch", "32"], ["--context", CONTEXT, "--batch", "16"]
+SHORT_STEPS, LONG_STEPS, STEPS = 500, 150, 300
 
 
 def run(program, *arguments):
