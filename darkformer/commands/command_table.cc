@@ -15,6 +15,7 @@
   entry(finetune)            \
   entry(plan)                \
   entry(eval)                \
+  entry(linearize)           \
   entry(variance)            \
   entry(bench)               \
   entry(completion)          \

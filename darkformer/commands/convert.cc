@@ -12,18 +12,21 @@
 #include "darkformer/commands/layer_list.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_moments.h"
+#include "darkformer/evaluation/collect_near_mass.h"
 #include "darkformer/evaluation/conversion_plan.h"
 
 namespace darkformer {
 namespace {
 
 using Moments = std::vector<std::shared_ptr<LayerMoments>>;
+using NearMasses = std::vector<std::shared_ptr<NearMass>>;
 
 // What is done to which layers.
 struct Plan {
   std::vector<std::int64_t> layers;
   std::vector<AttentionSpec> specs;  // of these layers
   Moments moments;                   // of all layers; empty: none are needed
+  NearMasses masses;                 // what the gates of all layers start from; empty: nothing
   FitStart fit;
 };
 
@@ -50,6 +53,25 @@ Moments moments_of(const ConvertOptions& o, Gemma& model, Context& context) {
   return moments;
 }
 
+NearMasses near_mass_of(const ConvertOptions& o,
+                        const AttentionSpec& spec,
+                        Gemma& model,
+                        Context& context) {
+  constexpr std::int64_t kEnough = 8192;  // tokens: a share of attention, not a covariance
+  if (!spec.gate || o.gate_bias || o.data.empty()) {
+    return {};
+  }
+  const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
+  const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
+  return collect_near_mass(model, spec, windows, std::min(o.tokens, kEnough), [&](std::int64_t) {
+    context.stop_if_interrupted("stopped; nothing was written");
+  });
+}
+
+GateStart gate_start(const ConvertOptions& o) {
+  return {o.gate_scale.value_or(o.data.empty() ? kGateScale : kCalibratedGateScale), o.gate_bias};
+}
+
 // What the analysis chooses, for the layers that may be converted.
 Plan automatic_plan(const ConvertOptions& o, const Gemma& model) {
   const GemmaConfig& config = model.config();
@@ -59,7 +81,7 @@ Plan automatic_plan(const ConvertOptions& o, const Gemma& model) {
     fixed[static_cast<std::size_t>(i)] = false;
   }
   const std::vector<AttentionSpec> specs = plan_layers(advice, config, fixed, o.budget);
-  Plan plan{{}, {}, advice.moments, {.clip = kProposalClip}};
+  Plan plan{{}, {}, advice.moments, {}, {.clip = kProposalClip}};
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (specs[i].kind != AttentionKind::kExact) {
       plan.layers.push_back(static_cast<std::int64_t>(i));
@@ -90,6 +112,7 @@ Plan plan_of(const ConvertOptions& o, Gemma& model, Context& context) {
   } else if (o.analysis) {
     read_analysis(*o.analysis, model);  // refused if it is another model's, needed or not
   }
+  plan.masses = near_mass_of(o, spec, model, context);
   plan.fit = {factor_start(o.init), o.clip};
   return plan;
 }
@@ -214,6 +237,8 @@ std::vector<std::int64_t> change_layers(const ConvertOptions& o, Gemma& model, C
       const auto layer = static_cast<std::size_t>(layers[i]);
       convert_layer(model, layers[i], plan.specs[i],
                     plan.moments.empty() ? nullptr : plan.moments[layer].get(), plan.fit);
+      start_gate(*model.block(layers[i])->attention()->mixer(), gate_start(o),
+                 plan.masses.empty() ? nullptr : plan.masses[layer].get());
     }
   }
   for (const std::int64_t i : layers) {

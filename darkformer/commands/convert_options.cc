@@ -14,11 +14,27 @@ namespace {
 namespace fs = std::filesystem;
 
 // Options of features mean nothing to the kinds that have none.
-constexpr std::array<const char*, 10> kOfFeatures = {
-    "features", "rank", "window", "sinks", "gate", "centre", "init", "placement", "rope", "iid"};
+constexpr std::array<const char*, 12> kOfFeatures = {
+    "features",  "rank",   "window", "sinks",     "gate", "gate-scale",
+    "gate-bias", "centre", "init",   "placement", "rope", "iid"};
 
 bool is_of_features(const std::string& name) {
   return std::find(kOfFeatures.begin(), kOfFeatures.end(), name) != kOfFeatures.end();
+}
+
+void check_gate(const ConvertOptions& o, const Context& context) {
+  for (const Field& field : context.fields) {
+    if (!field.given || !field.name.starts_with("gate")) {
+      continue;
+    }
+    if (o.window == 0) {
+      throw UsageError(concat(field.name == "gate" && !o.gate ? "--no-gate" : field.flag(),
+                              " is about the join of a window and the far field; give --window"));
+    }
+    if (field.name != "gate" && !o.gate) {
+      throw UsageError(concat(field.flag(), " has no meaning with --no-gate"));
+    }
+  }
 }
 
 void check_kind(const ConvertOptions& o, const Context& context) {
@@ -34,9 +50,7 @@ void check_kind(const ConvertOptions& o, const Context& context) {
   if (was_given(context, "init") && kind != AttentionKind::kDark) {
     throw UsageError(concat("--init has no meaning for --attention ", o.attention));
   }
-  if (was_given(context, "gate") && o.window == 0) {
-    throw UsageError("--gate joins a window to the far field; give --window");
-  }
+  check_gate(o, context);
   if (o.clip && !(*o.clip > 0.0)) {
     throw UsageError(concat("--clip: wanted a number above 0, got ", *o.clip));
   }

@@ -25,7 +25,7 @@ struct ConvertOptions {
   std::optional<std::filesystem::path> analysis;
   bool automatic = false, fold = false;
   std::optional<std::int64_t> budget;
-  std::optional<double> clip;
+  std::optional<double> clip, gate_scale, gate_bias;
   std::int64_t tokens = 65536, context = 1024;
   std::filesystem::path out;
 
@@ -45,6 +45,12 @@ struct ConvertOptions {
     field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
     field("gate", gate,
           "with a window: join it to the far field by a learned gate (off: one common normaliser)");
+    field("gate-scale", gate_scale,
+          "where the gate's weight c on the difference of the normalisers starts: 1 is one common "
+          "normaliser, 0 a plain gate",
+          {.empty_means = "0 with --data, 0.5 without"});
+    field("gate-bias", gate_bias, "where the gate's bias starts",
+          {.empty_means = "from the attention within the window on --data, or 0"});
     field("centre", centre, "centre queries and keys by their means over --data or --analysis");
     field("init", init,
           "where the covariance's factor starts (dark); all but identity need --data or --analysis",

@@ -1,5 +1,7 @@
 // darkformer finetune: train a model folder further.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/model_options.h"
@@ -14,6 +16,7 @@ namespace fs = std::filesystem;
 struct FinetuneOptions : TrainingOptions {
   fs::path model;
   std::string scope = "all";
+  std::vector<std::string> freeze;
   std::string embed_scale = "float32";
   std::optional<fs::path> teacher;
   std::optional<double> distill_logits, distill_attention, loss_weight;
@@ -24,6 +27,10 @@ struct FinetuneOptions : TrainingOptions {
     field("train", scope,
           "what is trained: all, or the attention's q, k, v projections, covariance and gates",
           {.choices = {"all", "attention"}});
+    field("freeze", freeze,
+          "parameters that are left as they are all the same, by the end of their names: factor, "
+          "gate_scale, mlp.up_proj.weight, ...",
+          {.value_name = "NAME"});
     visit_steps(field);
     visit_watching(field);
     visit_scale(field);
@@ -48,7 +55,19 @@ TrainScope scope_of(const FinetuneOptions& options) {
 LoadOptions load_options(const FinetuneOptions& options) {
   const TrainScope scope = scope_of(options);
   return {.embed_scale = embed_scale_of(options.embed_scale),
-          .trains = [scope](const std::string& name) { return is_trained(scope, name); }};
+          .trains = [scope, &options](const std::string& name) {
+            return is_trained(scope, name) && !is_named(options.freeze, name);
+          }};
+}
+
+// A name that fits nothing is a mistake, not a wish that was granted.
+void check_frozen(const std::vector<std::string>& freeze, const Gemma& model) {
+  for (const std::string& end : freeze) {
+    const auto parameters = model.named_parameters();
+    require(std::any_of(parameters.begin(), parameters.end(),
+                        [&](const auto& entry) { return is_named({end}, entry.key()); }),
+            "--freeze: the model has no parameter whose name ends in ", end);
+  }
 }
 
 std::shared_ptr<Gemma> load_teacher(const FinetuneOptions& options) {
@@ -84,6 +103,7 @@ void finetune(const FinetuneOptions& options, Context& context) {
   run.load = [&](const Checkpoint* start) {
     auto model =
         load_gemma(start != nullptr ? start->folder : options.model, load_options(options));
+    check_frozen(options.freeze, *model);
     require(!run.teacher || run.teacher->config().vocab_size == model->config().vocab_size,
             options.teacher.value_or(fs::path()).string(),
             ": its vocabulary is not that of the model; a teacher needs the same");

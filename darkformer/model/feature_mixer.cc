@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "darkformer/model/near_mass.h"
 #include "darkformer/ops/draw_features.h"
 #include "darkformer/ops/linear.h"
 
@@ -81,7 +82,7 @@ void FeatureMixer::register_gate() {
   if (!spec_.gate) {
     return;
   }
-  gate_scale_ = register_parameter("gate_scale", at::full({shape_.heads}, 0.5));
+  gate_scale_ = register_parameter("gate_scale", at::full({shape_.heads}, kGateScale));
   gate_bias_ = register_parameter("gate_bias", at::zeros({shape_.heads}));
   gate_weight_ = register_parameter("gate_weight", at::zeros({shape_.heads, spec_.rank}));
 }

@@ -25,6 +25,10 @@ class FeatureMixer : public Mixer {
                std::int64_t draw_index);
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) override;
+  at::Tensor forward_part(AttentionPart part,
+                          const at::Tensor& q,
+                          const at::Tensor& k,
+                          const at::Tensor& v) override;
   at::Tensor extend(const at::Tensor& q,
                     const at::Tensor& k,
                     const at::Tensor& v,
@@ -43,6 +47,12 @@ class FeatureMixer : public Mixer {
   at::Tensor gate_rows() const;
   at::Tensor gate(const at::Tensor& q) const;
   ops::DarkOptions options(const at::Tensor& q) const;
+  at::Tensor with_gate(const at::Tensor& q,
+                       const at::Tensor& k,
+                       const at::Tensor& v,
+                       double bias) const;
+  at::Tensor near_share(const at::Tensor& q, const at::Tensor& k) const;
+  at::Tensor with_constant_far(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
 
   MixerShape shape_;
   AttentionSpec spec_;

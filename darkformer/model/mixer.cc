@@ -27,6 +27,13 @@ std::int64_t MixerState::bytes() const {
   return total;
 }
 
+at::Tensor Mixer::forward_part(AttentionPart,
+                               const at::Tensor& q,
+                               const at::Tensor& k,
+                               const at::Tensor& v) {
+  return forward(q, k, v);
+}
+
 void Mixer::redraw(std::uint64_t, std::int64_t) {}
 
 std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
