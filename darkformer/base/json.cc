@@ -3,11 +3,10 @@
 #include "darkformer/base/json.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/printable.h"
+#include "darkformer/base/read_file.h"
 
 namespace darkformer {
 namespace {
@@ -63,15 +62,6 @@ AnyJson parse(std::string_view text,
   }
 }
 
-std::string read_text(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  require(stream.is_open(), file.string(), ": cannot be opened for reading");
-  require(!std::filesystem::is_directory(file), file.string(), ": is a folder, not a file");
-  std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  require(!stream.bad(), file.string(), ": reading failed");
-  return text;
-}
-
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& source, std::size_t first_line) {
@@ -89,11 +79,11 @@ OrderedJson parse_ordered_json(std::string_view text, const std::string& source)
 }
 
 Json read_json(const std::filesystem::path& file) {
-  return parse_json(read_text(file), file.string());
+  return parse_json(read_file(file), file.string());
 }
 
 OrderedJson read_ordered_json(const std::filesystem::path& file) {
-  return parse_ordered_json(read_text(file), file.string());
+  return parse_ordered_json(read_file(file), file.string());
 }
 
 void write_json(const std::filesystem::path& file, const OrderedJson& value) {

@@ -57,8 +57,9 @@ TEST(Json, FilterSeesAndLeavesOut) {
 
 TEST(Json, MissingFileAndFolderAreErrors) {
   const ScratchFolder folder;
-  EXPECT_EQ(error_of([&] { read_json(folder.path() / "none.json"); }),
-            (folder.path() / "none.json").string() + ": cannot be opened for reading");
+  EXPECT_EQ(
+      error_of([&] { read_json(folder.path() / "none.json"); }),
+      (folder.path() / "none.json").string() + ": cannot be opened: No such file or directory");
   EXPECT_NE(error_of([&] { read_json(folder.path()); }).find("folder"), std::string::npos);
 }
 

@@ -4,23 +4,17 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+
+#include "darkformer/base/read_file.h"
 
 namespace darkformer {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_text(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  require(stream.is_open(), file.string(), ": cannot be opened for reading");
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
 void cut_half_line(const fs::path& file) {
   if (fs::exists(file)) {
-    const std::size_t end = read_text(file).find_last_of('\n');
+    const std::size_t end = read_file(file).find_last_of('\n');
     fs::resize_file(file, end == std::string::npos ? 0 : end + 1);
   }
 }
@@ -47,7 +41,7 @@ void JsonlWriter::write(const OrderedJson& object) {
 }
 
 std::vector<Json> read_jsonl(const fs::path& file) {
-  const std::string text = read_text(file);
+  const std::string text = read_file(file);
   std::vector<Json> objects;
   std::size_t number = 1;
   std::size_t start = 0;

@@ -20,7 +20,8 @@ namespace {
 class Descriptor {
  public:
   explicit Descriptor(const std::filesystem::path& path)
-      : number_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+      // O_NONBLOCK: a pipe opens at once, and is then refused, instead of waiting for a writer.
+      : number_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   ~Descriptor() {
     if (number_ >= 0) {
       close(number_);

@@ -11,7 +11,7 @@
 #include "darkformer/commands/bench_parts.h"
 #include "darkformer/commands/bench_timing.h"
 #include "darkformer/commands/blas_core.h"
-#include "darkformer/kernels/gemm.h"
+#include "darkformer/kernels/yardstick.h"
 
 namespace darkformer {
 namespace {
@@ -24,8 +24,10 @@ constexpr double kBothOverForward = 3.5;
 struct Pass {
   Timing ours, rival;
   double gflops = 0.0;  // useful operations of ours, 0 where they are not counted
+  double peak = 0.0;    // of all threads, measured in turn with ours
 
   double ratio() const { return rival.seconds / ours.seconds; }
+  double share() const { return gflops / peak; }
 };
 
 struct Row {
@@ -33,16 +35,25 @@ struct Row {
   Pass forward, both, exact_forward, exact_both;
 };
 
+// In turn, because a shared machine changes its speed by a third from one minute to the next.
 Pass measure_pass(const std::function<void()>& ours,
                   const std::function<void()>& rival,
                   bool with_rival,
                   double flops = 0.0) {
-  Pass pass;
+  kernels::Yardstick yardstick;
+  std::vector<std::function<void()>> bodies = {ours, [&] {
+                                                 const ThreadCount one(1);
+                                                 yardstick.run();
+                                               }};
   if (with_rival) {
-    const std::vector<Timing> timings = time_in_turn({ours, rival});
-    pass.ours = timings[0], pass.rival = timings[1];
-  } else {
-    pass.ours = time_runs(ours);
+    bodies.push_back(rival);
+  }
+  const std::vector<Timing> timings = time_in_turn(bodies);
+  Pass pass;
+  pass.ours = timings[0];
+  pass.peak = threads() * kernels::Yardstick::kGflop / timings[1].seconds;
+  if (with_rival) {
+    pass.rival = timings[2];
   }
   pass.gflops = flops / pass.ours.seconds / 1e9;
   return pass;
@@ -92,7 +103,7 @@ std::int64_t crossing(const BenchOptions& options, std::int64_t size, std::int64
 }
 
 // Wide enough for all, so that both passes of both kinds have the same columns.
-void print_pass(const Pass& pass, double peak, bool share, std::ostream& out) {
+void print_pass(const Pass& pass, bool share, std::ostream& out) {
   if (!pass.ours.measured()) {
     out << std::setw(10) << "-" << std::setw(6) << "-" << std::setw(7) << "-";
     return;
@@ -100,7 +111,7 @@ void print_pass(const Pass& pass, double peak, bool share, std::ostream& out) {
   out << std::setprecision(2) << std::setw(10) << 1e3 * pass.ours.seconds << std::setprecision(0)
       << std::setw(4) << 100 * pass.ours.spread << "%";
   if (share) {
-    out << std::setw(5) << 100 * pass.gflops / peak << "%";
+    out << std::setw(5) << 100 * pass.share() << "%";
   }
   if (pass.rival.measured()) {
     out << std::setprecision(1) << std::setw(6) << pass.ratio() << "x";
@@ -109,24 +120,24 @@ void print_pass(const Pass& pass, double peak, bool share, std::ostream& out) {
   }
 }
 
-void print(const Row& row, double peak, std::ostream& out) {
+void print(const Row& row, std::ostream& out) {
   out << std::fixed << std::setw(4) << row.size << std::setw(5) << row.features << std::setw(7)
       << row.length << std::setprecision(1) << std::setw(7)
       << static_cast<double>(row.bytes) * 1e-6;
-  print_pass(row.forward, peak, true, out);
-  print_pass(row.both, peak, true, out);
-  print_pass(row.exact_forward, peak, false, out);
-  print_pass(row.exact_both, peak, false, out);
+  print_pass(row.forward, true, out);
+  print_pass(row.both, true, out);
+  print_pass(row.exact_forward, false, out);
+  print_pass(row.exact_both, false, out);
   out << std::endl;
 }
 
-void print_head(const BenchOptions& options, double peak, std::ostream& out) {
+void print_head(const BenchOptions& options, std::ostream& out) {
   const std::string core = blas_core();
   out << threads() << (threads() == 1 ? " thread" : " threads") << ", " << options.heads
       << " heads, causal; medians of " << clock_name()
-      << " (ms) and their spread; peak: 256 x 256 products, " << std::fixed << std::setprecision(0)
-      << peak << " GFLOP/s on " << (threads() == 1 ? "it" : "them")
-      << ";\nrival: the same in plain ATen calls" << (core.empty() ? "" : ", OpenBLAS core " + core)
+      << " (ms) and their spread; peak: share of the rate of 256 x 256 products;\nrival: the same "
+         "in plain ATen calls"
+      << (core.empty() ? "" : ", OpenBLAS core " + core)
       << ", as times of ours; MB: q, k, v and the output\n"
       << "                       -- features forward ------- -- + backward ------------- "
          "-- exact forward ---- -- + backward -------\n"
@@ -134,11 +145,12 @@ void print_head(const BenchOptions& options, double peak, std::ostream& out) {
          "      rival      time       rival\n";
 }
 
-OrderedJson json_of(const Pass& pass, double peak) {
+OrderedJson json_of(const Pass& pass) {
   OrderedJson object;
   object["seconds"] = pass.ours.seconds, object["spread"] = pass.ours.spread;
   if (pass.gflops > 0.0) {
-    object["gflops"] = pass.gflops, object["share_of_peak"] = pass.gflops / peak;
+    object["gflops"] = pass.gflops, object["peak_gflops"] = pass.peak,
+    object["share_of_peak"] = pass.share();
   }
   if (pass.rival.measured()) {
     object["rival_seconds"] = pass.rival.seconds, object["rival_spread"] = pass.rival.spread,
@@ -147,23 +159,22 @@ OrderedJson json_of(const Pass& pass, double peak) {
   return object;
 }
 
-OrderedJson json_of(const Row& row, double peak) {
+OrderedJson json_of(const Row& row) {
   OrderedJson object;
-  object["threads"] = threads(), object["clock"] = clock_name(), object["peak_gflops"] = peak;
+  object["threads"] = threads(), object["clock"] = clock_name();
   object["head_size"] = row.size, object["features"] = row.features, object["length"] = row.length,
   object["bytes"] = row.bytes;
-  object["forward"] = json_of(row.forward, peak);
-  object["forward_backward"] = json_of(row.both, peak);
+  object["forward"] = json_of(row.forward);
+  object["forward_backward"] = json_of(row.both);
   if (row.exact_forward.ours.measured()) {
-    object["exact_forward"] = json_of(row.exact_forward, peak);
-    object["exact_forward_backward"] = json_of(row.exact_both, peak);
+    object["exact_forward"] = json_of(row.exact_forward);
+    object["exact_forward_backward"] = json_of(row.exact_both);
   }
   return object;
 }
 
 void measure_shape(const BenchOptions& options,
                    std::size_t shape,
-                   double peak,
                    Context& context,
                    OrderedJson& rows) {
   const std::int64_t size = options.head_sizes[shape], features = options.features[shape];
@@ -174,9 +185,9 @@ void measure_shape(const BenchOptions& options,
     context.stop_if_interrupted("stopped; the rows above are complete");
     const Row row = measure(options, size, features, length);
     if (!context.common.json) {
-      print(row, peak, context.out);
+      print(row, context.out);
     }
-    OrderedJson object = json_of(row, peak);
+    OrderedJson object = json_of(row);
     object["features_win_from"] = from;
     rows.push_back(object);
   }
@@ -189,28 +200,6 @@ void measure_shape(const BenchOptions& options,
 
 }  // namespace
 
-double peak_gflops() {
-  constexpr std::size_t kSize = 256;
-  const std::vector<float> a = kernels::normal_values(kSize * kSize, 1, 1.0F),
-                           b = kernels::normal_values(kSize * kSize, 2, 1.0F);
-  std::vector<float> c(kSize * kSize);
-  const ThreadCount one(1);
-  const Timing timing = time_runs(
-      [&] {
-        kernels::gemm({.m = kSize,
-                       .n = kSize,
-                       .k = kSize,
-                       .a = a.data(),
-                       .lda = kSize,
-                       .b = b.data(),
-                       .ldb = kSize,
-                       .c = c.data(),
-                       .ldc = kSize});
-      },
-      0.2);
-  return 2.0 * kSize * kSize * kSize / timing.seconds / 1e9;
-}
-
 void bench_attention(const BenchOptions& options, Context& context) {
   if (options.head_sizes.size() != options.features.size()) {
     throw UsageError(concat(options.head_sizes.size(), " values for --head-sizes but ",
@@ -221,15 +210,13 @@ void bench_attention(const BenchOptions& options, Context& context) {
     AttentionRuns(1, 150, options.head_sizes[i], options.features[i]).check_against_reference();
     AttentionRuns(2, 512, options.head_sizes[i], options.features[i]).check_against_rivals();
   }
-  const double peak_of_one = peak_gflops();
   for (const int count : thread_counts(context.common)) {
     const ThreadCount use(count);
-    const double peak = peak_of_one * count;
     if (!context.common.json) {
-      print_head(options, peak, context.out);
+      print_head(options, context.out);
     }
     for (std::size_t i = 0; i < options.features.size(); ++i) {
-      measure_shape(options, i, peak, context, rows);
+      measure_shape(options, i, context, rows);
     }
   }
   if (context.common.json) {

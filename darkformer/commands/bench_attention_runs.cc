@@ -22,6 +22,15 @@ Tensor view(std::vector<float>& values, at::IntArrayRef sizes) {
   return at::from_blob(values.data(), sizes, at::kFloat);
 }
 
+// (1,H,T,size), contiguous.
+template <class Value>
+kernels::HeadsView<Value> heads_of(const Tensor& x) {
+  Value* values = x.data_ptr<float>();
+  return kernels::contiguous_heads(values, static_cast<std::size_t>(x.size(1)),
+                                   static_cast<std::size_t>(x.size(2)),
+                                   static_cast<std::size_t>(x.size(3)));
+}
+
 void expect_near(const char* what, const Tensor& got, const Tensor& want) {
   const double error = (got - want).abs().max().item<double>();
   require(error < kTolerance, "bench: ", what, " is off by ", error);  // false for NaN
@@ -42,27 +51,25 @@ AttentionRuns::AttentionRuns(std::int64_t heads,
   draws_ = view(problem_.draws, {heads, features, size});
 }
 
-std::vector<float> AttentionRuns::features_forward() const {
+Tensor AttentionRuns::features_forward() const {
   const DarkAttention& s = problem_.shape;
-  std::vector<float> o(problem_.d_o.size());
+  Tensor o = at::empty_like(d_o_);
   kernels::DarkCache cache;
-  kernels::dark_attention(s, problem_.inputs(), kernels::contiguous_heads(o.data(), s.H, s.T, s.Dv),
-                          cache, false);
+  kernels::dark_attention(s, problem_.inputs(), heads_of<float>(o), cache, false);
   return o;
 }
 
 void AttentionRuns::features_both() const {
   const DarkAttention& s = problem_.shape;
-  std::vector<float> o(problem_.d_o.size()), dq(problem_.q.size()), dk(problem_.k.size()),
-      dv(problem_.v.size());
+  const Tensor o = at::empty_like(d_o_), dq = at::empty_like(q_), dk = at::empty_like(k_),
+               dv = at::empty_like(v_);
   kernels::DarkCache cache;
-  kernels::dark_attention(s, problem_.inputs(), kernels::contiguous_heads(o.data(), s.H, s.T, s.Dv),
-                          cache, true);
+  kernels::dark_attention(s, problem_.inputs(), heads_of<float>(o), cache, true);
   kernels::DarkGradients gradients;
-  gradients.dq = dq.data(), gradients.dk = dk.data(), gradients.dv = dv.data();
-  kernels::dark_attention_backward(
-      s, problem_.inputs(), kernels::contiguous_heads<const float>(o.data(), s.H, s.T, s.Dv),
-      kernels::contiguous_heads(problem_.d_o.data(), s.H, s.T, s.Dv), cache, gradients);
+  gradients.dq = dq.data_ptr<float>(), gradients.dk = dk.data_ptr<float>(),
+  gradients.dv = dv.data_ptr<float>();
+  kernels::dark_attention_backward(s, problem_.inputs(), heads_of<const float>(o),
+                                   heads_of<const float>(d_o_), cache, gradients);
 }
 
 kernels::ExactAttention AttentionRuns::exact_shape() const {
@@ -73,30 +80,24 @@ kernels::ExactAttention AttentionRuns::exact_shape() const {
   return shape;
 }
 
-std::vector<float> AttentionRuns::exact_forward() const {
-  const DarkAttention& s = problem_.shape;
-  std::vector<float> o(problem_.d_o.size());
+Tensor AttentionRuns::exact_forward() const {
+  Tensor o = at::empty_like(d_o_);
   const kernels::DarkInputs in = problem_.inputs();
-  kernels::exact_attention(exact_shape(), {in.q, in.k, in.v},
-                           {kernels::contiguous_heads(o.data(), s.H, s.T, s.Dv), {}});
+  kernels::exact_attention(exact_shape(), {in.q, in.k, in.v}, {heads_of<float>(o), {}});
   return o;
 }
 
 void AttentionRuns::exact_both() const {
-  const DarkAttention& s = problem_.shape;
-  std::vector<float> o(problem_.d_o.size()), lse(s.B * s.H * s.T), dq(problem_.q.size()),
-      dk(problem_.k.size()), dv(problem_.v.size());
-  const auto heads = [&](auto* values, std::size_t size) {
-    return kernels::contiguous_heads(values, s.H, s.T, size);
-  };
+  const Tensor o = at::empty_like(d_o_), dq = at::empty_like(q_), dk = at::empty_like(k_),
+               dv = at::empty_like(v_);
+  const Tensor lse = at::empty({q_.size(0), q_.size(1), q_.size(2), 1}, q_.options());
   const kernels::DarkInputs in = problem_.inputs();
   kernels::exact_attention(exact_shape(), {in.q, in.k, in.v},
-                           {heads(o.data(), s.Dv), heads(lse.data(), 1)});
-  const float *saved_o = o.data(), *saved_lse = lse.data();
+                           {heads_of<float>(o), heads_of<float>(lse)});
   kernels::exact_attention_backward(
       exact_shape(), {in.q, in.k, in.v},
-      {heads(saved_o, s.Dv), heads(saved_lse, 1), heads(problem_.d_o.data(), s.Dv), {}},
-      {heads(dq.data(), s.D), heads(dk.data(), s.D), heads(dv.data(), s.Dv)});
+      {heads_of<const float>(o), heads_of<const float>(lse), heads_of<const float>(d_o_), {}},
+      {heads_of<float>(dq), heads_of<float>(dk), heads_of<float>(dv)});
 }
 
 std::vector<Tensor> AttentionRuns::leaves() const {
@@ -130,18 +131,14 @@ void AttentionRuns::rival_exact_both() const {
 void AttentionRuns::check_against_reference() const {
   const std::vector<double> want =
       kernels::dark_attention_ref(problem_.shape, problem_.inputs(), nullptr).o;
-  const std::vector<float> got = features_forward();
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    require(std::abs(got[i] - want[i]) < kTolerance, "bench: feature attention gives ", got[i],
-            " instead of ", want[i]);
-  }
+  const Tensor truth =
+      at::from_blob(const_cast<double*>(want.data()), d_o_.sizes(), at::kDouble).to(at::kFloat);
+  expect_near("feature attention", features_forward(), truth);
 }
 
 void AttentionRuns::check_against_rivals() const {
-  std::vector<float> features = features_forward(), exact = exact_forward();
-  expect_near("the rival's feature attention", rival_features_forward(),
-              view(features, d_o_.sizes()));
-  expect_near("the rival's softmax attention", rival_exact_forward(), view(exact, d_o_.sizes()));
+  expect_near("the rival's feature attention", rival_features_forward(), features_forward());
+  expect_near("the rival's softmax attention", rival_exact_forward(), exact_forward());
 }
 
 std::int64_t AttentionRuns::bytes() const {

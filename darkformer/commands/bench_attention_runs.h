@@ -17,9 +17,9 @@ class AttentionRuns {
  public:
   AttentionRuns(std::int64_t heads, std::int64_t length, std::int64_t size, std::int64_t features);
 
-  std::vector<float> features_forward() const;
+  at::Tensor features_forward() const;
   void features_both() const;  // forward and backward
-  std::vector<float> exact_forward() const;
+  at::Tensor exact_forward() const;
   void exact_both() const;
 
   at::Tensor rival_features_forward() const;

@@ -48,10 +48,6 @@ struct BenchOptions {
 // --threads, or without it one and two (where there are two).
 std::vector<int> thread_counts(const CommonOptions& common);
 
-// GFLOP/s of a float32 product of two 256 x 256 matrices on one thread: the peak that shares are
-// given of.
-double peak_gflops();
-
 void bench_attention(const BenchOptions& options, Context& context);
 void bench_decode(const BenchOptions& options, Context& context);
 void bench_gemm(const BenchOptions& options, Context& context);

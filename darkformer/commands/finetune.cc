@@ -16,9 +16,7 @@ struct FinetuneOptions : TrainingOptions {
   std::string scope = "all";
   std::string embed_scale = "float32";
   std::optional<fs::path> teacher;
-  double distill_logits = 1;
-  double distill_attention = 0;
-  double loss_weight = 1;
+  std::optional<double> distill_logits, distill_attention, loss_weight;
 
   void visit(auto&& field) {
     field("model", model, "model folder to start from", {.positional = true, .required = true});
@@ -33,12 +31,13 @@ struct FinetuneOptions : TrainingOptions {
     field("teacher", teacher, "model folder to learn from besides the text",
           {.value_name = "MODEL", .empty_means = "none"});
     field("distill-logits", distill_logits, "weight of KL(teacher || model), with --teacher",
-          {.minimum = 0});
+          {.minimum = 0, .empty_means = "1"});
     field("distill-attention", distill_attention,
-          "weight of the distance between the outputs of both models' attention, layer by layer",
-          {.minimum = 0});
+          "weight of the distance between the outputs of both models' attention, layer by layer, "
+          "with --teacher",
+          {.minimum = 0, .empty_means = "0"});
     field("loss-weight", loss_weight, "weight of the next-token loss, with --teacher",
-          {.minimum = 0});
+          {.minimum = 0, .empty_means = "1"});
   }
 };
 
@@ -56,8 +55,20 @@ std::shared_ptr<Gemma> load_teacher(const FinetuneOptions& options) {
   return options.teacher ? load_gemma(*options.teacher) : nullptr;
 }
 
+DistillationOptions distillation(const FinetuneOptions& options) {
+  if (!options.teacher &&
+      (options.distill_logits || options.distill_attention || options.loss_weight)) {
+    throw UsageError(
+        "--distill-logits, --distill-attention and --loss-weight weigh what a teacher says; "
+        "give --teacher");
+  }
+  return {options.loss_weight.value_or(1), options.distill_logits.value_or(1),
+          options.distill_attention.value_or(0)};
+}
+
 void finetune(const FinetuneOptions& options, Context& context) {
   check_training_options(options);
+  const DistillationOptions weights = distillation(options);
   const GemmaConfig config = read_gemma_config(options.model / "config.json");
   const auto ranks = enter_ranks(options, context);
   if (!ranks) {
@@ -69,7 +80,7 @@ void finetune(const FinetuneOptions& options, Context& context) {
   if (run.teacher) {
     run.planned->teacher = run.teacher->config();
   }
-  run.distillation = {options.loss_weight, options.distill_logits, options.distill_attention};
+  run.distillation = weights;
   run.load = [&](const Checkpoint* start) {
     auto model =
         load_gemma(start != nullptr ? start->folder : options.model, load_options(options));

@@ -2,8 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/evaluation/generation.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
-#include <cstdio>
+#include <cstring>
 #include <ostream>
 
 #include "darkformer/base/log.h"
@@ -57,18 +61,29 @@ struct GenerateOptions {
   }
 };
 
-std::string read_standard_input() {
+// Waits in poll, which a signal ends where read would go on; looks twice a second for one that
+// came just before.
+std::string read_standard_input(const Context& context) {
   std::string text;
   std::vector<char> buffer(1 << 16);
-  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), stdin)) {
-    text.append(buffer.data(), count);
+  for (;;) {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    const bool ready = poll(&input, 1, 500) == 1;
+    context.stop_if_interrupted("stopped before the prompt was read");
+    if (!ready) {
+      continue;
+    }
+    const ssize_t count = read(STDIN_FILENO, buffer.data(), buffer.size());
+    require(count >= 0, "standard input: cannot be read: ", std::strerror(errno));
+    if (count == 0) {
+      return text;
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(count));
   }
-  require(std::ferror(stdin) == 0, "standard input: cannot be read");
-  return text;
 }
 
 // The prompt's text, or nothing when there is none: ids instead, or only a loaded state.
-std::optional<std::string> prompt_text(const GenerateOptions& options) {
+std::optional<std::string> prompt_text(const GenerateOptions& options, const Context& context) {
   const int given =
       (options.prompt ? 1 : 0) + (options.file ? 1 : 0) + (options.ids.empty() ? 0 : 1);
   if (given > 1) {
@@ -81,7 +96,7 @@ std::optional<std::string> prompt_text(const GenerateOptions& options) {
     return std::string(MappedFile(*options.file).text());
   }
   const bool nothing = !options.ids.empty() || (options.load_state && !options.file);
-  return nothing ? std::nullopt : std::optional(read_standard_input());
+  return nothing ? std::nullopt : std::optional(read_standard_input(context));
 }
 
 // A model at work on one command line.
@@ -119,7 +134,7 @@ class Session {
   }
 
   std::vector<std::int64_t> prompt_ids() const {
-    const std::optional<std::string> text = prompt_text(options_);
+    const std::optional<std::string> text = prompt_text(options_, context_);
     if (!text) {
       return options_.ids;
     }

@@ -6,9 +6,9 @@
 #include <iomanip>
 #include <ostream>
 
-#include "darkformer/base/allocator.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
+#include "darkformer/base/memory.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/data_files.h"
@@ -230,7 +230,9 @@ RunResult train_to_the_end(const TrainingOptions& options,
   }
   if (!run.ranks || run.ranks->is_first()) {
     fs::create_directories(options.out);
-    context.write_run_toml(options.out / "run.toml");
+    if (!start || start->state.step < options.steps) {  // else these options will do nothing
+      context.write_run_toml(options.out / "run.toml");
+    }
   }
   Trainer trainer(model, batches, trainer_options(options, run), run.teacher, run.ranks);
   return run_training(trainer, run_options(options, run, split, context), start);
@@ -239,10 +241,12 @@ RunResult train_to_the_end(const TrainingOptions& options,
 }  // namespace
 
 void train(const TrainingOptions& options, const PreparedRun& run, Context& context) {
-  return_large_blocks();
   MemoryPlan plan;
   if (run.planned) {
     plan = check_memory(options, planned_run(options, *run.planned));
+  }
+  if (options.return_memory || 2 * plan.peak() > memory_info().available) {
+    return_freed_memory();
   }
   RunResult result;
   try {

@@ -47,6 +47,7 @@ struct TrainingOptions {
   std::optional<std::filesystem::path> cache;
   bool recompute = false;
   bool ignore_memory = false;
+  bool return_memory = false;
   std::int64_t nproc = 1;
   std::int64_t timeout = 600;
 
@@ -108,6 +109,10 @@ struct TrainingOptions {
           "keep only the input of each layer for the backward pass and compute the rest again: "
           "less memory, a third more time, the same bits");
     field("ignore-memory", ignore_memory, "start even if the memory is predicted not to suffice");
+    field(
+        "return-memory", return_memory,
+        "give freed memory back to the system at once, which is slower; done unasked by a run that "
+        "needs more than half of what is left");
     field("nproc", nproc,
           "processes on this machine that share each batch; several machines: docs/distributed.md",
           {.minimum = 1, .maximum = 1024});

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostream>
 
-#include "darkformer/base/system_info.h"
-#include "darkformer/build_info.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/variance_parts.h"
 #include "darkformer/report/page.h"
@@ -18,27 +16,6 @@ struct VarianceOptions {
     field("out", out, "folder for report.html and results.json", {.value_name = "DIR"});
   }
 };
-
-std::string command_line(const Context& context) {
-  std::string line = "darkformer " + context.command;
-  for (const Field& field : context.fields) {
-    if (field.given) {
-      line += " " + field.flag() + (field.is_flag() ? "" : " " + field.default_text());
-    }
-  }
-  return line;
-}
-
-OrderedJson settings_of(const Context& context) {
-  OrderedJson settings;
-  for (const Field& field : context.fields) {
-    if (!field.is_flag()) {
-      settings[field.name] = field.default_text();
-    }
-  }
-  settings["version"] = kBuildVersion, settings["commit"] = kBuildCommit;
-  return settings;
-}
 
 void variance(const VarianceOptions& o, Context& context) {
   constexpr int kTotal = VarianceRun::kTicks * VarianceRun::kParts;
@@ -59,8 +36,8 @@ void variance(const VarianceOptions& o, Context& context) {
   add_optimality(run);
   add_measured_variance(run);
   add_errors(run);
-  run.results.command = command_line(context);
-  run.results.settings = settings_of(context);
+  run.results.command = context.command_line();
+  run.results.settings = context.settings();
 
   std::filesystem::create_directories(o.out);
   const std::filesystem::path results = o.out / "results.json", page = o.out / "report.html";

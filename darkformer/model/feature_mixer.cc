@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "darkformer/ops/draw_features.h"
+#include "darkformer/ops/linear.h"
 
 namespace darkformer {
 
@@ -21,7 +22,11 @@ constexpr std::int64_t kFactorStreams = std::int64_t{1} << 31;
 Tensor map_heads(const Tensor& x, const Tensor& factor) {
   const std::int64_t heads = x.size(1), groups = factor.size(0);
   const Tensor grouped = x.reshape({x.size(0), groups, heads / groups, x.size(2), x.size(3)});
-  return at::matmul(grouped, factor.transpose(-1, -2).unsqueeze(1)).reshape(x.sizes());
+  std::vector<Tensor> mapped;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    mapped.push_back(ops::linear(grouped.select(1, g), factor[g]));
+  }
+  return at::stack(mapped, 1).reshape(x.sizes());
 }
 
 }  // namespace
@@ -185,10 +190,14 @@ Tensor FeatureMixer::map_keys(const Tensor& k) {
 }
 
 std::int64_t FeatureMixer::state_bytes(std::int64_t) const {
-  const std::int64_t N = spec_.placement == Placement::kQueryHead ? shape_.heads : shape_.kv_heads,
-                     D = shape_.head_dim;
-  const std::int64_t sums = N * (spec_.features * (D + 1) + D + 1),
-                     near = 2 * shape_.kv_heads * (spec_.window + spec_.sinks) * D;
+  return feature_state_bytes(shape_, spec_);
+}
+
+std::int64_t feature_state_bytes(const MixerShape& shape, const AttentionSpec& spec) {
+  const std::int64_t N = spec.placement == Placement::kQueryHead ? shape.heads : shape.kv_heads,
+                     D = shape.head_dim;
+  const std::int64_t sums = N * (spec.features * (D + 1) + D + 1),
+                     near = 2 * shape.kv_heads * (spec.window + spec.sinks) * D;
   return (sums + near) * static_cast<std::int64_t>(sizeof(float)) +
          static_cast<std::int64_t>(sizeof(std::int64_t));
 }

@@ -189,6 +189,11 @@ Tensor run_on_state(StateKernel kernel,
   return out.to(tensors[0].scalar_type());
 }
 
+// A state is a matter of values; of a meta tensor only the shape is known.
+void check_has_values(const char* op, const Tensor& q) {
+  require(!q.is_meta(), op, ": q is on meta and has no values; dark_attention tells its shape");
+}
+
 // The composition computes in float32 for bfloat16 inputs, as the kernels do.
 DarkPrefill compose(const DarkSizes& s,
                     const Tensor& q,
@@ -211,6 +216,9 @@ Tensor dark_attention(const Tensor& q,
                       const Tensor& draws,
                       const DarkOptions& options) {
   const DarkSizes s = check_dark("dark_attention", q, k, v, draws, options);
+  if (q.is_meta()) {
+    return at::empty({s.B, s.H, s.T, s.Dv}, q.options());
+  }
   // A window or sinks beyond the text are the whole text.
   DarkOptions o = options;
   o.window = std::min(o.window, s.S);
@@ -236,6 +244,7 @@ DarkPrefill dark_attention_prefill(const Tensor& q,
                                    const DarkOptions& o,
                                    const DarkState& state) {
   const DarkSizes s = check_dark("dark_attention_prefill", q, k, v, draws, o);
+  check_has_values("dark_attention_prefill", q);
   check_dark_state("dark_attention_prefill", s, q, o, state);
   const variable_list x = kernel_tensors(q, k, v, draws, o);
   if (!runs_kernels(q) || wants_gradient(x)) {
@@ -257,6 +266,7 @@ Tensor dark_attention_step(const Tensor& q,
                            const DarkOptions& o,
                            DarkState& state) {
   const DarkSizes s = check_dark("dark_attention_step", q, k, v, draws, o);
+  check_has_values("dark_attention_step", q);
   require(s.T == 1, "dark_attention_step: q has ", s.T,
           " tokens; a step takes one, dark_attention_prefill takes more");
   require(!state.empty(),

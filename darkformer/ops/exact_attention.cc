@@ -116,6 +116,9 @@ Tensor exact_attention(const Tensor& q,
                                        ? 1.0 / std::sqrt(static_cast<double>(q.size(3)))
                                        : 1.0);
   check_exact(q, k, v, o);
+  if (q.is_meta()) {
+    return at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
+  }
   const auto type = q.scalar_type() == at::kBFloat16 ? at::kFloat : q.scalar_type();
   const Tensor x = q.to(type), y = k.to(type), z = v.to(type);
   return (runs_kernels(q) ? ExactFunction::apply(o, x, y, z) : composition(x, y, z, o))

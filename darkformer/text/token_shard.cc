@@ -257,6 +257,9 @@ void TokenShard::copy(std::int64_t begin, std::int64_t count, std::int64_t* out)
 }
 
 bool is_token_shard(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) {
+    return false;  // opening a pipe would wait for a writer
+  }
   std::array<char, kMagic.size()> first{};
   std::ifstream file(path, std::ios::binary);
   return file.read(first.data(), first.size()) && first == kMagic;

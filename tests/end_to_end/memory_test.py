@@ -51,7 +51,7 @@ class Memory(unittest.TestCase):
     @classmethod
     def train(cls, run, *words):
         steps = () if "--steps" in words else ("--steps", "2")
-        return cls.call(*words, *steps, "--data", cls.text, "--out", cls.root / run, "--cache", cls.root / "cache")
+        return cls.call(*words, *steps, "--return-memory", "--data", cls.text, "--out", cls.root / run, "--cache", cls.root / "cache")
 
     def expect_as_predicted(self, result, name):
         ratio = result["peak_memory"] / result["predicted_memory"]

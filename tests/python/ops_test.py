@@ -117,6 +117,17 @@ class Errors(unittest.TestCase):
         self.assertEqual(str(caught.exception).count("\n"), 0)
         self.assertIn("at least one feature", str(caught.exception))
 
+    def test_meta(self):
+        p = {name: tensor.detach().to("meta") for name, tensor in problem(torch.float32, time=7).items()}
+        inputs = [p["q"], p["k"], p["v"], p["draws"], p["factor"]]
+        self.assertEqual(ops.dark_attention(*inputs, window=2).shape, p["q"].shape)
+        self.assertEqual(ops.exact_attention(*inputs[:3]).shape, p["q"].shape)
+        for op in (ops.dark_attention_prefill, ops.dark_attention_step):
+            with self.assertRaises(RuntimeError) as caught:
+                op(*inputs, state=[])
+            self.assertEqual(str(caught.exception).count("\n"), 0)
+            self.assertIn("meta", str(caught.exception))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,17 @@
+// How the process deals with the memory it gives back.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace darkformer {
+
+// From now on freed memory stays with the process and is used again (up to a gigabyte at the end of
+// the heap). By default glibc returns every large tensor to the system at once, and the next one
+// begins with a page fault every 4096 bytes: up to half the time of a training step or a long
+// attention. For main(), before large tensors; libraries leave such a choice to the program.
+void keep_freed_memory();
+
+// The opposite, for processes that need most of a machine: large blocks go back to the system when
+// they are freed, so that what a process holds is what it uses, and can be predicted.
+void return_freed_memory();
+
+}  // namespace darkformer
