@@ -207,6 +207,24 @@ TEST_F(DataParallel, RecomputingAddsNothing) {
   }
 }
 
+// The last layer's sum is under way when the gradient reaches the first layer.
+TEST_F(DataParallel, BucketsTravelDuringTheBackwardPass) {
+  expect_no_errors(on_ranks(2, [](const std::shared_ptr<Ranks>& ranks) {
+    const at::Tensor first = at::ones({3}).requires_grad_(), last = at::ones({3}).requires_grad_();
+    GradientBuckets buckets({{"first", first}, {"last", last}}, ranks, 1);
+    buckets.begin();
+    buckets.send_when_ready();
+    std::size_t sent = 0;
+    const at::Tensor inner = first * 2;
+    inner.register_hook([&](const at::Tensor&) { sent = buckets.sent(); });
+    (inner * last).sum().backward();
+    EXPECT_EQ(sent, 1U);
+    EXPECT_EQ(buckets.sent(), 2U);
+    buckets.finish();
+    EXPECT_TRUE(last.grad().equal(at::full({3}, 4.0F)));
+  }));
+}
+
 // A bucket for each parameter and one for all give the same.
 TEST_F(DataParallel, BucketsLeaveOutWhatNoPassReaches) {
   expect_no_errors(on_ranks(2, [](const std::shared_ptr<Ranks>& ranks) {

@@ -142,4 +142,8 @@ std::size_t GradientBuckets::count() const {
   return state_->buckets.size();
 }
 
+std::size_t GradientBuckets::sent() const {
+  return state_->sums.size();
+}
+
 }  // namespace darkformer

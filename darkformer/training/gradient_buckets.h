@@ -32,6 +32,7 @@ class GradientBuckets {
   void finish();
 
   std::size_t count() const;
+  std::size_t sent() const;  // whose sums are under way
 
  private:
   struct State;
