@@ -11,7 +11,7 @@
 namespace darkformer::estimators {
 namespace {
 
-constexpr std::uint32_t kSettings = 30;
+constexpr std::uint32_t kSettings = 12;
 
 TEST(CrossMoment, IsTheMeanOfTheProduct) {
   for (std::uint32_t number = 0; number < kSettings; ++number) {
@@ -58,8 +58,8 @@ double squared_error(const FeatureFamily& family,
 }
 
 TEST(OutputVariance, IsTheErrorOfAttentionWithDraws) {
-  constexpr std::size_t kFeatures = 256, kKeys = 9, kRuns = 400;
-  for (std::uint32_t number = 0; number < 6; ++number) {
+  constexpr std::size_t kFeatures = 256, kKeys = 9, kRuns = 200;
+  for (std::uint32_t number = 0; number < 3; ++number) {
     const RandomSetting s(number);
     const Matrix k =
         gaussian_rows(kKeys, s.moments.key_mean, s.moments.key_covariance, {23, number});
@@ -105,7 +105,7 @@ struct LargeSetting {
 };
 
 TEST(TypicalEstimate, BoundsTheMeanLogarithmAndIsNearIt) {
-  constexpr std::size_t kFeatures = 32, kRuns = 3000;
+  constexpr std::size_t kFeatures = 32, kRuns = 1000;
   for (const double size : {0.7, 2.0, 4.0}) {
     const LargeSetting s(size);
     for (const EstimatorKind kind :
@@ -120,7 +120,7 @@ TEST(TypicalEstimate, BoundsTheMeanLogarithmAndIsNearIt) {
       const Measured measured = measure(logs);
       EXPECT_GT(typical.log_estimate, measured.low()) << family.name << ", size " << size;
       // A bound to leading order in log F: it is off by terms like log log F.
-      EXPECT_LT(typical.log_estimate, measured.mean + 1.0 - 0.35 * measured.mean)
+      EXPECT_LT(typical.log_estimate, 1.0 + 0.4 * measured.mean)
           << family.name << ", size " << size;
     }
   }

@@ -41,7 +41,7 @@ class Analyses : public ::testing::Test {
 TEST_F(Analyses, OfEveryFamilyHoldEveryLayerHeadAndEstimator) {
   for (const GemmaFamily family : all_families()) {
     const auto model = small_gemma(small_config(family));
-    const EvaluationWindows text = windows(30);
+    const EvaluationWindows text = windows(14);
     const AnalysisOptions options{.features = {4, 16}};
     std::int64_t last = 0;
     const ModelAnalysis analysis =
@@ -96,7 +96,7 @@ TEST_F(Analyses, MomentsAreThoseOfTheWindowsNotHeldOut) {
 
 TEST_F(Analyses, MoreFeaturesMeasureSmallerErrors) {
   const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
-  const ModelAnalysis analysis = analyze_model(*model, windows(30), {.features = {4, 512}});
+  const ModelAnalysis analysis = analyze_model(*model, windows(14), {.features = {4, 512}});
   for (const LayerAnalysis& layer : analysis.layers) {
     const EstimatorAnalysis& performer = layer.estimators.front();
     EXPECT_LT(performer.errors[1], performer.errors[0]);
@@ -112,13 +112,13 @@ TEST_F(Analyses, AreRefusedWhereTheyMeanNothing) {
             std::string::npos);
   model->set_attention(1, small_dark_spec());
   EXPECT_NE(
-      error_of([&] { analyze_model(*model, windows(30), {}); }).find("layer 1 has attention dark"),
+      error_of([&] { analyze_model(*model, windows(14), {}); }).find("layer 1 has attention dark"),
       std::string::npos);
 }
 
 TEST_F(Analyses, AreKeptAndTakenBack) {
   const auto model = small_gemma(small_config(GemmaFamily::kGemma2));
-  const ModelAnalysis analysis = analyze_model(*model, windows(30), {.features = {4, 16}});
+  const ModelAnalysis analysis = analyze_model(*model, windows(14), {.features = {4, 16}});
   write_analysis(scratch_.path(), analysis, "small");
   const AnalysisAdvice advice = read_analysis(scratch_.path() / "analysis.json", *model);
   ASSERT_EQ(advice.layers.size(), 3U);

@@ -54,16 +54,14 @@ Tensor key_correlations(const Axes& axes, const Tensor& u_k) {
   return at::exp(-0.5 * distance.clamp_min(0.0));
 }
 
-// sum over s, s' of b_s b_s' rho_ss' (v_s - o) . (v_s' - o) for each row of b (n,S): (n)
+// sum over s, s' of b_s b_s' rho_ss' (v_s - o) . (v_s' - o) for each row of b (n,S): (n). In double:
+// where one key has all the weight the terms cancel but for the last digits.
 Tensor quadratic_form(const Tensor& b, const Tensor& rho, const Tensor& v, const Tensor& out) {
-  const Tensor values = v.to(at::kFloat).contiguous(), weights = b.to(at::kFloat).contiguous();
-  const Tensor alike = rho * ops::linear(values, values);  // (S,S)
-  const Tensor with_values = ops::linear(weights, alike);  // (n,S): b (rho v v^T)
-  const Tensor with_keys = (ops::linear(weights, rho) * weights).to(at::kDouble);  // (n,S)
-  const Tensor first = (with_values * weights).to(at::kDouble).sum(-1);
+  const Tensor with_values = at::matmul(b, rho * at::matmul(v, v.t()));  // (n,S): b (rho v v^T)
+  const Tensor with_keys = at::matmul(b, rho) * b;                       // (n,S)
   const Tensor second = (at::matmul(with_keys, v) * out).sum(-1);
   const Tensor third = out.square().sum(-1) * with_keys.sum(-1);
-  return first - 2.0 * second + third;
+  return (with_values * b).sum(-1) - 2.0 * second + third;
 }
 
 // The typical estimate of each pair over its kernel, for each number of features (n,S) float32.
@@ -130,7 +128,8 @@ PredictedRows predict_rows(const AttentionRows& rows,
   const Tensor log_sizes = log_weights + 0.5 * log_second_moments(axes, u_q, u_k);
   const Tensor most = at::amax(log_sizes, {-1}, true);  // (n,1)
   const Tensor correlations = key_correlations(axes, u_k);
-  const Tensor form = quadratic_form(at::exp(log_sizes - most), correlations, v, out);
+  const Tensor form =
+      quadratic_form(at::exp(log_sizes - most), correlations.to(at::kDouble), v, out);
   const Tensor count = rows.seen.sum(-1, true).to(at::kDouble);
   const Tensor mean = at::matmul(rows.seen.to(at::kDouble), v) / count;  // (n,Dv)
 

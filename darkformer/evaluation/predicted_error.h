@@ -25,7 +25,7 @@ struct PredictedRows {
   at::Tensor error2_of_many(double features) const;
 };
 
-// For positive features. Products over keys run in float32 on kernels/gemm.
+// For positive features. Memory: a few numbers for each pair of keys.
 PredictedRows predict_rows(const AttentionRows& rows,
                            const estimators::FeatureFamily& family,
                            const std::vector<std::int64_t>& features);

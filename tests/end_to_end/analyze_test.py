@@ -38,7 +38,7 @@ class Analyze(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.out = Path(self.folder.name)
         self.text = self.out / "text.txt"
-        self.text.write_text(english(8))
+        self.text.write_text(english(4))
 
     def tearDown(self):
         self.folder.cleanup()
@@ -49,7 +49,7 @@ class Analyze(unittest.TestCase):
         return done.stdout
 
     def refused(self, code, words, *arguments):
-        done = run(*arguments)
+        done = run(*arguments, "--quiet")
         self.assertEqual((done.returncode, done.stderr.count("\n"), done.stdout), (code, 1, ""), done)
         for word in words:
             self.assertIn(word, done.stderr)
@@ -97,23 +97,6 @@ class Analyze(unittest.TestCase):
                                               "--json").splitlines()[-1])
                 self.assertEqual(result["state_bytes"], least)
                 self.works(small)
-
-    def test_moments_of_an_analysis_are_those_of_the_text(self):
-        """With every window but the last of eight: nearly the centres of --data."""
-        model = GOLDEN / "gemma1"
-        to = self.analyze(model)
-        tensors = []
-        for name, source in (("a", ("--analysis", to)), ("b", ("--data", self.text, "--context", "64", "--tokens", "4096"))):
-            folder = self.out / name
-            self.good("convert", model, "--attention", "performer", "--centre", *source, "--out", folder)
-            data = (folder / "model.safetensors").read_bytes()
-            size = int.from_bytes(data[:8], "little")
-            header = json.loads(data[8:8 + size])
-            begin, end = header["model.layers.0.self_attn.dark.key_center"]["data_offsets"]
-            values = memoryview(data[8 + size + begin:8 + size + end]).cast("f").tolist()
-            tensors.append(values)
-        off = sum((a - b) ** 2 for a, b in zip(*tensors)) ** 0.5
-        self.assertLess(off, 0.3 * sum(b * b for b in tensors[1]) ** 0.5)
 
     def test_the_same_again(self):
         model = GOLDEN / "gemma1"
