@@ -56,9 +56,10 @@ TEST_F(HeldOutShard, HasTheHeldOutTokensAndNoOthers) {
     const TokenShard shard(file, ShardCheck::kFull);
     const Ids ids = shard_ids(shard);
     EXPECT_EQ(static_cast<std::int64_t>(ids.size()), written);
-    EXPECT_EQ(std::set<std::int64_t>(ids.begin(), ids.end()), targets(corpus.held_out));
+    const std::set<std::int64_t> held_out = targets(corpus.held_out);
+    EXPECT_EQ(std::set<std::int64_t>(ids.begin(), ids.end()), held_out);
     for (const std::int64_t id : targets(corpus.train)) {
-      EXPECT_FALSE(targets(corpus.held_out).contains(id)) << id;
+      EXPECT_FALSE(held_out.contains(id)) << id;
     }
     EXPECT_GT(shard.info().documents, 8);
   }
