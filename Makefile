@@ -1,6 +1,7 @@
 # Everything a person types; `make` alone lists it.
 PRESET ?= release
 PREFIX ?= /usr/local
+SECONDS ?= 60
 JOBS ?= $(shell nproc)
 # PACKAGES=skip: trust that the libraries of tools/packages.txt are there (systems without apt).
 PACKAGES ?= install
@@ -9,7 +10,7 @@ PROGRAM := build/$(PRESET)/bin/darkformer
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages text build demo model test bench performance format check docs asan tsan install deb clean
+.PHONY: help packages text build demo model test bench performance format check docs asan tsan fuzz install deb clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +76,9 @@ asan: test ## the fast tests under the address and undefined-behaviour sanitizer
 
 tsan: PRESET = tsan
 tsan: test ## the fast tests under the thread sanitizer
+
+fuzz: packages ## run every fuzzer for SECONDS=60 (clang's libFuzzer with sanitizers)
+	tools/fuzz --seconds $(SECONDS)
 
 install: build ## install program, op library, headers, CMake files, Python package and manual below PREFIX=/usr/local
 	cmake --install build/$(PRESET) --prefix $(PREFIX)

@@ -9,6 +9,7 @@
   entry(info)                \
   entry(logits)              \
   entry(generate)            \
+  entry(analyze)             \
   entry(convert)             \
   entry(pretrain)            \
   entry(finetune)            \

@@ -10,6 +10,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/nearest_name.h"
+#include "darkformer/base/printable.h"
 
 namespace darkformer {
 namespace {
@@ -47,7 +48,7 @@ Number parse_number(const Field& field, const std::string& text, const char* wan
     fail_usage(field.flag(), ": ", text, " is too large or too small");
   }
   if (code != std::errc{} || stop != end || !std::isfinite(static_cast<double>(value))) {
-    fail_usage(field.flag(), ": wanted ", wanted, ", got '", text, "'");
+    fail_usage(field.flag(), ": wanted ", wanted, ", got '", printable(text), "'");
   }
   return value;
 }
@@ -69,7 +70,7 @@ void parse(const Field& field, const std::string& text, fs::path& value) {
 }
 void parse(const Field& field, const std::string& text, bool& value) {
   if (text != "true" && text != "false") {
-    fail_usage(field.flag(), ": wanted true or false, got '", text, "'");
+    fail_usage(field.flag(), ": wanted true or false, got '", printable(text), "'");
   }
   value = text == "true";
 }
@@ -134,7 +135,8 @@ void check_one(const Field& field, const std::string& value) {
   for (const std::string& choice : choices) {
     list += (list.empty() ? "" : ", ") + choice;
   }
-  fail_usage(field.flag(), ": '", value, "' is not one of ", list, did_you_mean(value, choices));
+  fail_usage(field.flag(), ": '", printable(value), "' is not one of ", list,
+             did_you_mean(value, choices));
 }
 void check_one(const Field&, bool) {}
 void check_one(const Field&, const fs::path&) {}

@@ -11,6 +11,7 @@
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/nearest_name.h"
+#include "darkformer/base/printable.h"
 #include "darkformer/base/read_file.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
@@ -96,7 +97,7 @@ toml::table parse_file(const fs::path& file) {
     return toml::parse(text, file.string());
   } catch (const toml::parse_error& error) {
     throw UsageError(where(file, error.source()) +
-                     "not valid TOML: " + std::string(error.description()));
+                     "not valid TOML: " + printable(error.description()));
   }
 }
 
@@ -116,7 +117,7 @@ void read_options(const fs::path& file, const toml::table& options, std::vector<
     const std::string name(key.str());
     const auto at = std::find(names.begin(), names.end(), name) - names.begin();
     if (static_cast<std::size_t>(at) == names.size()) {
-      throw UsageError(where(file, key.source()) + "unknown option '" + name + "'" +
+      throw UsageError(where(file, key.source()) + "unknown option '" + printable(name) + "'" +
                        did_you_mean(name, names));
     }
     Field& field = fields[static_cast<std::size_t>(at)];
@@ -164,7 +165,7 @@ void read_run_toml(const fs::path& file, const std::string& command, std::vector
   toml::table root = parse_file(file);
   const auto written_for = root["command"].value<std::string>();
   if (written_for && *written_for != command) {
-    throw UsageError(file.string() + ": written for 'darkformer " + *written_for +
+    throw UsageError(file.string() + ": written for 'darkformer " + printable(*written_for) +
                      "', not for 'darkformer " + command + "'");
   }
   if (const toml::table* options = root["options"].as_table()) {

@@ -3,7 +3,6 @@
 #include <ostream>
 
 #include "darkformer/commands/command.h"
-#include "darkformer/commands/report_facts.h"
 #include "darkformer/commands/variance_parts.h"
 #include "darkformer/report/page.h"
 
@@ -37,8 +36,8 @@ void variance(const VarianceOptions& o, Context& context) {
   add_optimality(run);
   add_measured_variance(run);
   add_errors(run);
-  run.results.command = command_line_of(context);
-  run.results.settings = settings_of(context);
+  run.results.command = context.command_line();
+  run.results.settings = context.settings();
 
   std::filesystem::create_directories(o.out);
   const std::filesystem::path results = o.out / "results.json", page = o.out / "report.html";

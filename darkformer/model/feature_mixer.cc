@@ -191,10 +191,14 @@ Tensor FeatureMixer::map_keys(const Tensor& k) {
 }
 
 std::int64_t FeatureMixer::state_bytes(std::int64_t) const {
-  const std::int64_t N = spec_.placement == Placement::kQueryHead ? shape_.heads : shape_.kv_heads,
-                     D = shape_.head_dim;
-  const std::int64_t sums = N * (spec_.features * (D + 1) + D + 1),
-                     near = 2 * shape_.kv_heads * (spec_.window + spec_.sinks) * D;
+  return feature_state_bytes(shape_, spec_);
+}
+
+std::int64_t feature_state_bytes(const MixerShape& shape, const AttentionSpec& spec) {
+  const std::int64_t N = spec.placement == Placement::kQueryHead ? shape.heads : shape.kv_heads,
+                     D = shape.head_dim;
+  const std::int64_t sums = N * (spec.features * (D + 1) + D + 1),
+                     near = 2 * shape.kv_heads * (spec.window + spec.sinks) * D;
   return (sums + near) * static_cast<std::int64_t>(sizeof(float)) +
          static_cast<std::int64_t>(sizeof(std::int64_t));
 }

@@ -60,6 +60,9 @@ class FeatureMixer : public Mixer {
   at::Tensor gate_scale_, gate_bias_, gate_weight_;
 };
 
+// Of one sequence, whatever its length.
+std::int64_t feature_state_bytes(const MixerShape& shape, const AttentionSpec& spec);
+
 // The identity (R = D) or random orthonormal rows (R < D), for each of N groups: (N,R,D).
 at::Tensor initial_factor(std::int64_t groups,
                           std::int64_t rank,

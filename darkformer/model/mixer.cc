@@ -55,4 +55,11 @@ std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
   }
 }
 
+std::int64_t mixer_state_bytes(const MixerShape& shape,
+                               const AttentionSpec& spec,
+                               std::int64_t tokens) {
+  return has_features(spec.kind) ? feature_state_bytes(shape, spec)
+                                 : make_mixer(shape, spec, 0, 0)->state_bytes(tokens);
+}
+
 }  // namespace darkformer

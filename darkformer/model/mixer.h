@@ -77,4 +77,9 @@ std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
                                   std::uint64_t seed,
                                   std::int64_t draw_index);
 
+// state_bytes of the mixer that make_mixer would give, without making one.
+std::int64_t mixer_state_bytes(const MixerShape& shape,
+                               const AttentionSpec& spec,
+                               std::int64_t tokens);
+
 }  // namespace darkformer
