@@ -10,7 +10,7 @@ PROGRAM := build/$(PRESET)/bin/darkformer
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages text build demo model test bench performance format check docs asan tsan fuzz install deb clean
+.PHONY: help packages text build demo model test bench performance format check docs asan tsan fuzz faults install deb clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ tsan: test ## the fast tests under the thread sanitizer
 
 fuzz: packages ## run every fuzzer for SECONDS=60 (clang's libFuzzer with sanitizers)
 	tools/fuzz --seconds $(SECONDS)
+
+faults: build ## kills, full disks, changed files, no memory: what happens, and whether it is what must happen
+	DARKFORMER=$(abspath $(PROGRAM)) DARKFORMER_KILLS=20 python3 tests/faults/faults_test.py
 
 install: build ## install program, op library, headers, CMake files, Python package and manual below PREFIX=/usr/local
 	cmake --install build/$(PRESET) --prefix $(PREFIX)

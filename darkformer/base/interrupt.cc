@@ -22,7 +22,22 @@ void on_signal(int signal) {
   }
 }
 
+// Only what a signal handler may call; the page that is missing cannot be had.
+void on_cut_file(int) {
+  constexpr char kLine[] =
+      "darkformer: a file was cut short, or its disk failed, while it was being read\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kLine, sizeof kLine - 1);
+  _exit(1);
+}
+
 }  // namespace
+
+void report_cut_files() {
+  struct sigaction action {};
+  action.sa_handler = on_cut_file;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, nullptr);
+}
 
 InterruptGuard::InterruptGuard() {
   flag = false;

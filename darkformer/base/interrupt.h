@@ -23,6 +23,10 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 };
 
+// From now on a mapped file that is cut short while it is read (SIGBUS) ends the process with one
+// line and exit code 1, as other failures do. For main().
+void report_cut_files();
+
 // Has a signal come? Cheap enough for every step of a loop; any thread may ask.
 bool interrupted();
 

@@ -11,7 +11,7 @@
 #include "darkformer/commands/bench_parts.h"
 #include "darkformer/commands/bench_timing.h"
 #include "darkformer/commands/blas_core.h"
-#include "darkformer/kernels/gemm.h"
+#include "darkformer/kernels/yardstick.h"
 
 namespace darkformer {
 namespace {
@@ -30,38 +30,6 @@ struct Pass {
   double share() const { return gflops / peak; }
 };
 
-// Products of two 256 x 256 matrices on one thread: what shares are given of.
-class Peak {
- public:
-  Peak()
-      : a_(kernels::normal_values(kSize * kSize, 1, 1.0F)),
-        b_(kernels::normal_values(kSize * kSize, 2, 1.0F)),
-        c_(kSize * kSize) {}
-
-  void run() {
-    const ThreadCount one(1);
-    for (int i = 0; i < kProducts; ++i) {
-      kernels::gemm({.m = kSize,
-                     .n = kSize,
-                     .k = kSize,
-                     .a = a_.data(),
-                     .lda = kSize,
-                     .b = b_.data(),
-                     .ldb = kSize,
-                     .c = c_.data(),
-                     .ldc = kSize});
-    }
-  }
-  static double gflops(const Timing& run) {
-    return 2e-9 * kProducts * kSize * kSize * kSize / run.seconds;
-  }
-
- private:
-  static constexpr std::size_t kSize = 256;
-  static constexpr int kProducts = 8;
-  std::vector<float> a_, b_, c_;
-};
-
 struct Row {
   std::int64_t size, features, length, bytes;
   Pass forward, both, exact_forward, exact_both;
@@ -72,15 +40,18 @@ Pass measure_pass(const std::function<void()>& ours,
                   const std::function<void()>& rival,
                   bool with_rival,
                   double flops = 0.0) {
-  Peak peak;
-  std::vector<std::function<void()>> bodies = {ours, [&] { peak.run(); }};
+  kernels::Yardstick yardstick;
+  std::vector<std::function<void()>> bodies = {ours, [&] {
+                                                 const ThreadCount one(1);
+                                                 yardstick.run();
+                                               }};
   if (with_rival) {
     bodies.push_back(rival);
   }
   const std::vector<Timing> timings = time_in_turn(bodies);
   Pass pass;
   pass.ours = timings[0];
-  pass.peak = threads() * Peak::gflops(timings[1]);
+  pass.peak = threads() * kernels::Yardstick::kGflop / timings[1].seconds;
   if (with_rival) {
     pass.rival = timings[2];
   }

@@ -13,6 +13,7 @@
   entry(convert)             \
   entry(pretrain)            \
   entry(finetune)            \
+  entry(plan)                \
   entry(eval)                \
   entry(linearize)           \
   entry(variance)            \

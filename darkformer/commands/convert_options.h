@@ -83,7 +83,7 @@ struct ConvertOptions {
           "let --analysis choose attention, features and window of each layer, or keep it exact");
     field("budget", budget,
           "with --auto: bytes that the decoding state may take at the model's longest text",
-          {.minimum = 1, .value_name = "BYTES", .empty_means = "as the analysis advises"});
+          {.value_name = "BYTES", .minimum = 1, .empty_means = "as the analysis advises"});
     field("out", out, "folder to write", {.required = true, .value_name = "DIR"});
   }
 };

@@ -6,6 +6,7 @@
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/training_options.h"
+#include "darkformer/commands/training_ranks.h"
 
 namespace darkformer {
 namespace {
@@ -32,6 +33,7 @@ struct FinetuneOptions : TrainingOptions {
           {.value_name = "NAME"});
     visit_steps(field);
     visit_watching(field);
+    visit_scale(field);
     field("embed-scale", embed_scale, kEmbedScaleHelp, kEmbedScaleTraits);
     field("teacher", teacher, "model folder to learn from besides the text",
           {.value_name = "MODEL", .empty_means = "none"});
@@ -46,8 +48,12 @@ struct FinetuneOptions : TrainingOptions {
   }
 };
 
+TrainScope scope_of(const FinetuneOptions& options) {
+  return options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;
+}
+
 LoadOptions load_options(const FinetuneOptions& options) {
-  const TrainScope scope = options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;
+  const TrainScope scope = scope_of(options);
   return {.embed_scale = embed_scale_of(options.embed_scale),
           .trains = [scope, &options](const std::string& name) {
             return is_trained(scope, name) && !is_named(options.freeze, name);
@@ -83,8 +89,16 @@ void finetune(const FinetuneOptions& options, Context& context) {
   check_training_options(options);
   const DistillationOptions weights = distillation(options);
   const GemmaConfig config = read_gemma_config(options.model / "config.json");
+  const auto ranks = enter_ranks(options, context);
+  if (!ranks) {
+    return;
+  }
   PreparedRun run{
-      load_tokenizer(options.model, config), options.model, {}, load_teacher(options), {}};
+      load_tokenizer(options.model, config), options.model, {}, load_teacher(options), {}, *ranks};
+  run.planned = PlannedRun{.config = config, .scope = scope_of(options)};
+  if (run.teacher) {
+    run.planned->teacher = run.teacher->config();
+  }
   run.distillation = weights;
   run.load = [&](const Checkpoint* start) {
     auto model =

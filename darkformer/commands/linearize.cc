@@ -37,7 +37,7 @@ struct LinearizeOptions {
   std::string train = "all";
   std::int64_t batch = 8, context = 1024;
   double lr = 1e-4, factor_lr_scale = 5;
-  std::int64_t checkpoint_every = 100, eval_tokens = 65536;
+  std::int64_t checkpoint_every = 100, eval_tokens = 65536, analysis_tokens = 65536;
   std::optional<fs::path> cache;
 
   void visit(auto&& field) {
@@ -75,6 +75,7 @@ struct LinearizeOptions {
     field("factor-lr-scale", factor_lr_scale, "learning rate of M over that of the others",
           {.minimum = 0});
     field("checkpoint-every", checkpoint_every, "steps between checkpoints", {.minimum = 1});
+    field("analysis-tokens", analysis_tokens, "tokens to analyze", {.minimum = 1});
     field("eval-tokens", eval_tokens, "tokens to measure on, at most", {.minimum = 1});
     field("cache", cache, "folder for tokenised texts",
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
@@ -162,7 +163,8 @@ class Linearization {
   Words analyze_words() const {
     Words words = {"analyze", o_.model.string()};
     add_files(words, "--data", o_.data);
-    add(words, "--context", std::max<std::int64_t>(2, o_.context), "--out", analysis().string());
+    add(words, "--context", std::max<std::int64_t>(2, o_.context));
+    add(words, "--tokens", o_.analysis_tokens, "--out", analysis().string());
     if (o_.cache) {
       add(words, "--cache", o_.cache->string());
     }

@@ -9,6 +9,7 @@
 #include "darkformer/checkpoint/tensor_bytes.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/model_options.h"
+#include "darkformer/model/nonfinite.h"
 
 namespace darkformer {
 namespace {
@@ -57,7 +58,7 @@ void logits(const LogitsOptions& options, Context& context) {
   const at::Tensor ids = ids_of(options, model->config());
   const at::Tensor values = all_logits(*model, ids, context);
   require(values.isfinite().all().item<bool>(), options.model.string(),
-          ": some logits are not finite; its weights hold NaN, infinity or numbers out of range");
+          ": some logits are not finite; ", nonfinite_cause(*model));
   write_safetensors(options.out, {source_of("logits", values), source_of("ids", ids.squeeze(0))});
   if (context.common.json) {
     context.print_json({{"out", options.out.string()},

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <string_view>
 
+#include "darkformer/base/interrupt.h"
 #include "darkformer/base/memory.h"
 #include "darkformer/commands/blas_core.h"
 #include "darkformer/commands/program.h"
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
   } else {
     darkformer::keep_freed_memory();
   }
+  darkformer::report_cut_files();
   darkformer::kernels::cap_unsafe_isa();  // before anybody's first use of oneDNN
   return darkformer::run_program({argv + 1, argv + argc}, std::cout, std::cerr);
 }

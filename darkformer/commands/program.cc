@@ -67,6 +67,14 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+constexpr const char* kOutOfMemory =
+    "out of memory; a smaller batch, a shorter context or fewer threads need less";
+
+// libtorch's allocator has no exception of its own for this.
+bool is_out_of_memory(const std::string& text) {
+  return text.find("DefaultCPUAllocator: can't allocate memory") != std::string::npos;
+}
+
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments,
@@ -89,12 +97,14 @@ int run_program(const std::vector<std::string>& arguments,
     const Invocation invocation = parse_command_line(arguments, commands, common_fields);
     run(invocation, common, common_fields, out);
     return kExitDone;
+  } catch (const ReportedFailure& failure) {
+    return failure.code();
   } catch (const UsageError& error) {
     return report(error.what(), kExitUsage);
   } catch (const std::bad_alloc&) {
-    return report("out of memory", kExitFailed);
+    return report(kOutOfMemory, kExitFailed);
   } catch (const std::exception& error) {
-    return report(error.what(), kExitFailed);
+    return report(is_out_of_memory(error.what()) ? kOutOfMemory : error.what(), kExitFailed);
   }
 }
 

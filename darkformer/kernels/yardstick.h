@@ -31,42 +31,44 @@ inline double median(std::vector<double> times) {
   return *middle;
 }
 
-// Seconds of one product of 256 x 256 matrices, measured between the samples of a benchmark.
+// Products of 256 x 256 matrices, measured between the samples of a benchmark.
 class Yardstick {
+  static constexpr std::size_t kSize = 256;
+  static constexpr int kRepeats = 8;
+  static constexpr std::size_t kFewest = 11;
+
  public:
+  static constexpr double kGflop = 2e-9 * kRepeats * kSize * kSize * kSize;
+
   // The first calls make the code of the product and would count as its speed.
-  Yardstick() : a_(kSize * kSize, 0.5F), b_(kSize * kSize, 0.25F), c_(kSize * kSize) {
-    sample();
-    times_.clear();
+  Yardstick() : a_(kSize * kSize, 0.5F), b_(kSize * kSize, 0.25F), c_(kSize * kSize) { run(); }
+
+  // Some products, of kGflop together.
+  void run() {
+    for (int i = 0; i < kRepeats; ++i) {
+      gemm({.m = kSize,
+            .n = kSize,
+            .k = kSize,
+            .a = a_.data(),
+            .lda = kSize,
+            .b = b_.data(),
+            .ldb = kSize,
+            .c = c_.data(),
+            .ldc = kSize});
+    }
   }
   void sample() {
-    times_.push_back(seconds_of([&] {
-                       for (int i = 0; i < kRepeats; ++i) {
-                         gemm({.m = kSize,
-                               .n = kSize,
-                               .k = kSize,
-                               .a = a_.data(),
-                               .lda = kSize,
-                               .b = b_.data(),
-                               .ldb = kSize,
-                               .c = c_.data(),
-                               .ldc = kSize});
-                       }
-                     }) /
-                     kRepeats);
+    times_.push_back(seconds_of([&] { run(); }));
   }
   // A long benchmark may have run once or twice: never fewer samples than kFewest.
   double gflops() {
     while (times_.size() < kFewest) {
       sample();
     }
-    return 2e-9 * kSize * kSize * kSize / median(times_);
+    return kGflop / median(times_);
   }
 
  private:
-  static constexpr std::size_t kSize = 256;
-  static constexpr int kRepeats = 8;
-  static constexpr std::size_t kFewest = 11;
   std::vector<float> a_, b_, c_;
   std::vector<double> times_;
 };
