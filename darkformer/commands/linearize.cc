@@ -61,7 +61,7 @@ struct LinearizeOptions {
         "budget", budget,
         "let the analysis choose attention, features and window of each layer, or keep it exact, "
         "so that the decoding state takes at most these bytes at the model's longest text",
-        {.minimum = 1, .value_name = "BYTES", .empty_means = "as the options say, in every layer"});
+        {.value_name = "BYTES", .minimum = 1, .empty_means = "as the options say, in every layer"});
     field("steps", steps, "steps of finetuning", {.minimum = 1});
     field("tokens", tokens, "tokens to finetune on, instead of --steps",
           {.minimum = 1, .empty_means = "--steps times --batch times --context"});
