@@ -7,26 +7,25 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/convert_gate.h"
 #include "darkformer/commands/convert_options.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/layer_list.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_moments.h"
-#include "darkformer/evaluation/collect_near_mass.h"
 #include "darkformer/evaluation/conversion_plan.h"
 
 namespace darkformer {
 namespace {
 
 using Moments = std::vector<std::shared_ptr<LayerMoments>>;
-using NearMasses = std::vector<std::shared_ptr<NearMass>>;
 
 // What is done to which layers.
 struct Plan {
   std::vector<std::int64_t> layers;
   std::vector<AttentionSpec> specs;  // of these layers
   Moments moments;                   // of all layers; empty: none are needed
-  NearMasses masses;                 // what the gates of all layers start from; empty: nothing
+  NearMasses masses;                 // of all layers; empty: no gate starts from them
   FitStart fit;
 };
 
@@ -51,25 +50,6 @@ Moments moments_of(const ConvertOptions& o, Gemma& model, Context& context) {
     shown = read;
   });
   return moments;
-}
-
-NearMasses near_mass_of(const ConvertOptions& o,
-                        const AttentionSpec& spec,
-                        Gemma& model,
-                        Context& context) {
-  constexpr std::int64_t kEnough = 8192;  // tokens: a share of attention, not a covariance
-  if (!spec.gate || o.gate_bias || o.data.empty()) {
-    return {};
-  }
-  const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
-  const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
-  return collect_near_mass(model, spec, windows, std::min(o.tokens, kEnough), [&](std::int64_t) {
-    context.stop_if_interrupted("stopped; nothing was written");
-  });
-}
-
-GateStart gate_start(const ConvertOptions& o) {
-  return {o.gate_scale.value_or(o.data.empty() ? kGateScale : kCalibratedGateScale), o.gate_bias};
 }
 
 // What the analysis chooses, for the layers that may be converted.
@@ -112,7 +92,7 @@ Plan plan_of(const ConvertOptions& o, Gemma& model, Context& context) {
   } else if (o.analysis) {
     read_analysis(*o.analysis, model);  // refused if it is another model's, needed or not
   }
-  plan.masses = near_mass_of(o, spec, model, context);
+  plan.masses = near_masses(o, spec, model, context);
   plan.fit = {factor_start(o.init), o.clip};
   return plan;
 }
@@ -237,8 +217,7 @@ std::vector<std::int64_t> change_layers(const ConvertOptions& o, Gemma& model, C
       const auto layer = static_cast<std::size_t>(layers[i]);
       convert_layer(model, layers[i], plan.specs[i],
                     plan.moments.empty() ? nullptr : plan.moments[layer].get(), plan.fit);
-      start_gate(*model.block(layers[i])->attention()->mixer(), gate_start(o),
-                 plan.masses.empty() ? nullptr : plan.masses[layer].get());
+      start_gate_of(o, layers[i], plan.masses, model);
     }
   }
   for (const std::int64_t i : layers) {

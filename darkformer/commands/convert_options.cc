@@ -24,14 +24,11 @@ bool is_of_features(const std::string& name) {
 
 void check_gate(const ConvertOptions& o, const Context& context) {
   for (const Field& field : context.fields) {
-    if (!field.given || !field.name.starts_with("gate")) {
-      continue;
-    }
-    if (o.window == 0) {
+    if (field.given && field.name.starts_with("gate") && o.window == 0) {
       throw UsageError(concat(field.name == "gate" && !o.gate ? "--no-gate" : field.flag(),
                               " is about the join of a window and the far field; give --window"));
     }
-    if (field.name != "gate" && !o.gate) {
+    if (field.given && field.name.starts_with("gate-") && !o.gate) {
       throw UsageError(concat(field.flag(), " has no meaning with --no-gate"));
     }
   }

@@ -24,7 +24,8 @@ class Eval : public ::testing::Test {
 
   std::string converted(const std::vector<std::string>& options) const {
     std::vector<std::string> arguments = {"convert",   exact(), "--data", path("text.txt"),
-                                          "--context", "64",    "--out",  path("model")};
+                                          "--context", "64",    "--out",  path("model"),
+                                          "--threads", "1"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, kExitDone) << outcome.errors;
@@ -32,8 +33,8 @@ class Eval : public ::testing::Test {
   }
 
   Outcome eval(const std::string& model, const std::vector<std::string>& options = {}) const {
-    std::vector<std::string> arguments = {"eval",           model,       "--data",
-                                          path("text.txt"), "--context", "48"};
+    std::vector<std::string> arguments = {"eval",      model, "--data",    path("text.txt"),
+                                          "--context", "48",  "--threads", "1"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     return run(arguments);
   }

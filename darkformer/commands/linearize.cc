@@ -1,5 +1,6 @@
 // darkformer linearize: from a Gemma to a finetuned one with linear-time attention, in one command.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 #include <iomanip>
 #include <ostream>
@@ -27,7 +28,8 @@ struct LinearizeOptions {
   std::string attention = "dark";
   std::optional<std::int64_t> features;
   std::int64_t window = 16;
-  bool centre = true;
+  bool centre = true, analyze = true;
+  std::optional<std::int64_t> budget;
   std::vector<std::string> keep_exact;
   std::int64_t steps = 1000;
   std::optional<std::int64_t> tokens;
@@ -35,7 +37,7 @@ struct LinearizeOptions {
   std::string train = "all";
   std::int64_t batch = 8, context = 1024;
   double lr = 1e-4, factor_lr_scale = 5;
-  std::int64_t checkpoint_every = 100, eval_tokens = 65536;
+  std::int64_t checkpoint_every = 100, eval_tokens = 65536, analysis_tokens = 65536;
   std::optional<fs::path> cache;
 
   void visit(auto&& field) {
@@ -54,6 +56,12 @@ struct LinearizeOptions {
     field("centre", centre, "centre queries and keys by their means over --data");
     field("keep-exact", keep_exact, "layers to leave exact: numbers or ranges",
           {.value_name = "LAYERS"});
+    field("analyze", analyze, "look first at what random features will do to each layer");
+    field(
+        "budget", budget,
+        "let the analysis choose attention, features and window of each layer, or keep it exact, "
+        "so that the decoding state takes at most these bytes at the model's longest text",
+        {.value_name = "BYTES", .minimum = 1, .empty_means = "as the options say, in every layer"});
     field("steps", steps, "steps of finetuning", {.minimum = 1});
     field("tokens", tokens, "tokens to finetune on, instead of --steps",
           {.minimum = 1, .empty_means = "--steps times --batch times --context"});
@@ -67,6 +75,7 @@ struct LinearizeOptions {
     field("factor-lr-scale", factor_lr_scale, "learning rate of M over that of the others",
           {.minimum = 0});
     field("checkpoint-every", checkpoint_every, "steps between checkpoints", {.minimum = 1});
+    field("analysis-tokens", analysis_tokens, "tokens to analyze", {.minimum = 1});
     field("eval-tokens", eval_tokens, "tokens to measure on, at most", {.minimum = 1});
     field("cache", cache, "folder for tokenised texts",
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
@@ -105,6 +114,9 @@ class Linearization {
       stages_.run("hold-out", [&] { return hold_out(); });
     }
     facts_.base = stage("eval-original", eval_words(o_.model, {"--no-attribution"}));
+    if (o_.analyze) {
+      facts_.analysis = stage("analyze", analyze_words());
+    }
     facts_.conversion = convert();
     facts_.converted =
         stage("eval-converted",
@@ -121,6 +133,7 @@ class Linearization {
   }
 
  private:
+  fs::path analysis() const { return o_.out / "analysis"; }
   fs::path converted() const { return o_.out / "converted"; }
   fs::path transferred() const { return o_.out / "transfer"; }
   fs::path tuned() const { return o_.out / "finetune"; }
@@ -147,8 +160,18 @@ class Linearization {
     return {{"tokens", written}};
   }
 
-  OrderedJson convert() {
-    Words words = {"convert", o_.model.string()};
+  Words analyze_words() const {
+    Words words = {"analyze", o_.model.string()};
+    add_files(words, "--data", o_.data);
+    add(words, "--context", std::max<std::int64_t>(2, o_.context));
+    add(words, "--tokens", o_.analysis_tokens, "--out", analysis().string());
+    if (o_.cache) {
+      add(words, "--cache", o_.cache->string());
+    }
+    return words;
+  }
+
+  void add_attention(Words& words) const {
     add(words, "--attention", o_.attention, "--window", o_.window);
     if (o_.features) {
       add(words, "--features", *o_.features);
@@ -156,10 +179,19 @@ class Linearization {
     if (o_.centre) {
       add(words, "--centre");
     }
+  }
+
+  OrderedJson convert() {
+    Words words = {"convert", o_.model.string()};
+    if (o_.budget) {
+      add(words, "--analysis", analysis().string(), "--auto", "--budget", *o_.budget);
+    } else {
+      add_attention(words);
+      add_files(words, "--data", o_.data);
+    }
     for (const std::string& layers : o_.keep_exact) {
       add(words, "--keep-exact", layers);
     }
-    add_files(words, "--data", o_.data);
     add(words, "--context", o_.context, "--out", converted().string());
     facts_.commands.push_back(shell_line(words));
     return stages_.run("convert", [&] {
@@ -247,6 +279,9 @@ class Linearization {
 };
 
 void linearize(const LinearizeOptions& options, Context& context) {
+  if (options.budget && !options.analyze) {
+    throw UsageError("--budget is met by the analysis; it has no meaning with --no-analyze");
+  }
   Linearization(options, context).run();
 }
 
@@ -255,11 +290,12 @@ void linearize(const LinearizeOptions& options, Context& context) {
 Command linearize_command() {
   return make_command<LinearizeOptions>(
       {.name = "linearize",
-       .summary = "Convert, finetune and measure a model in one go",
+       .summary = "Analyze, convert, finetune and measure a model in one go",
        .example =
            "darkformer linearize gemma-2b --data text.jsonl --steps 1000 --out gemma-2b-linear",
        .details =
-           "The whole way: hold text out, convert, (with --transfer-steps) teach each layer's "
+           "The whole way: hold text out, analyze, convert, (with --transfer-steps) teach each "
+           "layer's "
            "attention by the original's, finetune, measure against the original, and write "
            "report.html with before and after, what each component of the attention does, and the "
            "curves. Stopped by Ctrl-C, a crash or a power cut, the same command goes on where it "

@@ -145,6 +145,15 @@ void add_statements(const LinearizeFacts& facts, report::Results& results) {
   }
 }
 
+std::vector<std::string> analysis_text(const OrderedJson& analysis) {
+  std::vector<std::string> text;
+  if (const auto verdict = find_value<std::string>(analysis, "verdict", kSource)) {
+    text.push_back(*verdict);
+  }
+  text.push_back("Layer by layer: analysis/report.html in this folder.");
+  return text;
+}
+
 }  // namespace
 
 report::Results linearize_results(const LinearizeFacts& facts) {
@@ -157,6 +166,9 @@ report::Results linearize_results(const LinearizeFacts& facts) {
   add_statements(facts, results);
   results.sections = {before_and_after(facts), components(facts), by_position(facts),
                       training(facts)};
+  if (!facts.analysis.is_null()) {
+    results.sections.push_back({"The analysis", analysis_text(facts.analysis), {}});
+  }
   results.sections.push_back({"The same by hand", facts.commands, {}});
   return results;
 }

@@ -14,6 +14,7 @@ namespace darkformer {
 // What the stages gave, each as its command printed it.
 struct LinearizeFacts {
   OrderedJson base, converted, tuned;       // eval of the original, the converted and the finetuned
+  OrderedJson analysis;                     // analyze; null: it was left out
   OrderedJson conversion;                   // convert
   std::vector<std::filesystem::path> logs;  // log.jsonl of transfer and finetune, in their order
   std::vector<std::string> commands;        // the same by hand

@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "darkformer/evaluation/far_field_probe.h"
-#include "darkformer/evaluation/mixer_overlay.h"
 #include "darkformer/model/gemma.h"
 
 namespace darkformer {
@@ -21,9 +21,16 @@ std::string attention_part_name(AttentionPart part);
 std::vector<AttentionPart> attention_parts(const GemmaConfig& config);
 
 // While it lives, every converted layer works by this part alone; exact layers stay as they are.
-class PartOverlay : public MixerOverlay {
+class PartOverlay {
  public:
   PartOverlay(Gemma& model, AttentionPart part);
+  ~PartOverlay();
+  PartOverlay(const PartOverlay&) = delete;
+  PartOverlay& operator=(const PartOverlay&) = delete;
+
+ private:
+  Gemma& model_;
+  std::vector<std::shared_ptr<Mixer>> mixers_;
 };
 
 struct PartResult {

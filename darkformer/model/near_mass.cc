@@ -19,7 +19,8 @@ using at::Tensor;
 constexpr std::int64_t kBlock = 256;  // queries of a block of scores
 constexpr double kLeastMass = 1e-3;   // a gate nearer to 0 or 1 would hardly learn
 
-// Far weights, summed over the queries [t0, t1) of one head: q (t,D), k (t1,D), t0 >= window + sinks.
+// Far weights, summed over the queries of one head: q (t,D), the last of the keys k (t1,D), all of
+// them at least window + sinks behind the first.
 double far_weight(
     const Tensor& q, const Tensor& k, std::int64_t window, std::int64_t sinks, double scale) {
   const std::int64_t t = q.size(0), t1 = k.size(0);

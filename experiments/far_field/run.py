@@ -2,8 +2,8 @@
 """run.py PROGRAM OUT: which linear attention still copies over a distance of 128, and what does a window do to it?
 
 A two-layer model with exact attention learns to copy 128 random tokens; converted (32 features) and finetuned for 300
-steps, performer and dark are asked the same, dark also with a window of 16 beside it. Three seeds of draws and data
-order. Writes OUT/results.json after each run and goes on from there; prints a table.
+steps, performer and dark (centred) are asked the same, dark also with a window of 16 beside it. Three seeds of draws and
+data order. Writes OUT/results.json after each run and goes on from there; prints a table.
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -13,10 +13,11 @@ from pathlib import Path
 from copy_task import CopyTask
 
 SEEDS = (1, 2, 3)
-WINDOW = ["--attention", "dark", "--window", "16", "--data", "{text}", "--context", "256"]
+CENTRED = ["--attention", "dark", "--centre", "--data", "{text}", "--context", "256"]
+WINDOW = [*CENTRED, "--window", "16"]
 KINDS = {
     "performer": ["--attention", "performer"],
-    "dark": ["--attention", "dark"],
+    "dark": CENTRED,
     "dark, window 16, gate": WINDOW,
     "dark, window 16, one normaliser": [*WINDOW, "--no-gate"],
 }

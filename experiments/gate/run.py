@@ -45,8 +45,8 @@ def on_text(variant, seed):
     convert, finetune = VARIANTS[variant]
     start, tuned = OUT / "text" / (folder_name(variant, seed) + "-start"), OUT / "text" / folder_name(variant, seed)
     if not start.exists():
-        run(PROGRAM, "convert", MODEL, "--attention", "dark", *convert, "--data", TEXT, "--context", "256", "--seed", seed,
-            "--out", start)
+        run(PROGRAM, "convert", MODEL, "--attention", "dark", "--centre", *convert, "--data", TEXT, "--context", "256",
+            "--seed", seed, "--out", start)
     run(PROGRAM, "finetune", start, "--data", TEXT, *SETTINGS, *finetune, "--seed", seed, "--out", tuned, "--resume")
     before, after = (run(PROGRAM, "eval", model, "--data", HELD_OUT, "--context", "256", "--max-tokens", "60000",
                          "--no-attribution") for model in (start, tuned / "final"))
@@ -55,8 +55,8 @@ def on_text(variant, seed):
 
 def on_copy(variant, seed, task):
     convert, finetune = VARIANTS[variant]
-    return {"copy": task.finetuned(folder_name(variant, "gate"), ["--attention", "dark", *convert, "--data", task.text,
-                                                                  "--context", "256"], seed, finetune)["full"]}
+    return {"copy": task.finetuned(folder_name(variant, "gate"), ["--attention", "dark", "--centre", *convert, "--data",
+                                                                  task.text, "--context", "256"], seed, finetune)["full"]}
 
 
 def means(results, task, variant, key):
