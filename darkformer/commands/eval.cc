@@ -12,6 +12,7 @@
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/evaluator.h"
+#include "darkformer/model/nonfinite.h"
 #include "darkformer/text/evaluation_windows.h"
 
 namespace darkformer {
@@ -70,7 +71,10 @@ EvaluationResult measure(const EvalOptions& options,
     }
     context.stop_if_interrupted(concat("stopped after ", evaluator.result().all.tokens, " of ",
                                        tokens, " tokens; nothing is kept of an evaluation"));
-    const TokenBatch batch = windows.read_batch(first, rows);
+    // Not more windows than the rest of the tokens needs.
+    const std::int64_t rest = tokens - evaluator.result().all.tokens;
+    const TokenBatch batch =
+        windows.read_batch(first, std::min(rows, (rest + options.context - 1) / options.context));
     evaluator.add(batch);
     first += batch.rows;
     progress.advance(batch.rows * batch.context);
@@ -136,7 +140,7 @@ void eval(const EvalOptions& options, Context& context) {
   Evaluator evaluator(model, base);
   const EvaluationResult result = measure(options, windows, evaluator, context);
   require(std::isfinite(result.all.loss()), options.model.string(), ": the loss on this text is ",
-          result.all.loss(), "; the weights hold numbers that are not finite or far too large");
+          result.all.loss(), "; ", nonfinite_cause(*model));
   const AttributionRun run = attribution_run(options, model->config(), result.all.tokens);
   const std::vector<PartResult> parts = attribute(run, model, base, windows, context);
   if (context.common.json) {

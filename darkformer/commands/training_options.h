@@ -55,7 +55,8 @@ struct TrainingOptions {
     field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
     field("out", out, "run folder: run.toml, log.jsonl, checkpoints/, final/",
           {.required = true, .value_name = "RUN"});
-    field("resume", resume, "go on from the last checkpoint of the run folder, to the same bits");
+    field("resume", resume, "go on from the last checkpoint of the run folder, to the same bits",
+          {.momentary = true});
     field("cache", cache, "folder for tokenised texts",
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
   }
