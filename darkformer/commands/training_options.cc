@@ -150,9 +150,18 @@ PlannedRun planned_run(const TrainingOptions& options, PlannedRun trained) {
   return trained;
 }
 
-MemoryPlan check_memory(const TrainingOptions& options, const PlannedRun& planned) {
+namespace {
+
+// Processes of the run on this machine.
+std::int64_t ranks_here(const TrainingOptions& options) {
   const auto place = rank_place();
-  const std::int64_t ranks = place ? place->local_ranks : options.nproc;
+  return place ? place->local_ranks : options.nproc;
+}
+
+}  // namespace
+
+MemoryPlan check_memory(const TrainingOptions& options, const PlannedRun& planned) {
+  const std::int64_t ranks = ranks_here(options);
   const MemoryPlan plan = plan_memory(planned);
   const MemoryInfo memory = memory_info();
   log_info("expects to need ", bytes_text(plan.machine(ranks)), " of memory",
@@ -245,7 +254,7 @@ void train(const TrainingOptions& options, const PreparedRun& run, Context& cont
   if (run.planned) {
     plan = check_memory(options, planned_run(options, *run.planned));
   }
-  if (options.return_memory || 2 * plan.peak() > memory_info().available) {
+  if (options.return_memory || 2 * plan.machine(ranks_here(options)) > memory_info().available) {
     return_freed_memory();
   }
   RunResult result;
