@@ -54,7 +54,7 @@ Tensor key_correlations(const Axes& axes, const Tensor& u_k) {
   return at::exp(-0.5 * distance.clamp_min(0.0));
 }
 
-// sum over s, s' of b_s b_s' rho_ss' (v_s - o) . (v_s' - o) for each row of b (n,S): (n). In double:
+// sum over s, s' of b_s b_s' rho_ss' (v_s - o) . (v_s' - o) for rows of b (n,S): (n). In double:
 // where one key has all the weight the terms cancel but for the last digits.
 Tensor quadratic_form(const Tensor& b, const Tensor& rho, const Tensor& v, const Tensor& out) {
   const Tensor with_values = at::matmul(b, rho * at::matmul(v, v.t()));  // (n,S): b (rho v v^T)
