@@ -172,13 +172,21 @@ TEST(Advice, TakesTheSmallestThatIsGoodOrSaysWhyNot) {
   EXPECT_NE(advise(layer, 0.1).reason.find("sliding window of 512"), std::string::npos);
 }
 
+// Errors of features alone and beside a window of 32.
+AnalysisAdvice::Layer advised_layer(double plain, double beside_window) {
+  AnalysisAdvice::Layer layer;
+  layer.advice.spec = dark(16, 0), layer.advice.error = plain;
+  layer.options.push_back({dark(16, 0), plain});
+  layer.options.push_back({dark(16, 32), beside_window});
+  return layer;
+}
+
 TEST(Plan, SpendsABudgetWhereItGainsMost) {
   GemmaConfig config = small_config(GemmaFamily::kGemma1, 2);
   AnalysisAdvice advice;
   advice.file = "analysis.json";
   // Layer 0 gains much from a window, layer 1 nothing.
-  advice.layers = {{{dark(16, 0), 0.9, false, ""}, {{dark(16, 0), 0.9}, {dark(16, 32), 0.1}}},
-                   {{dark(16, 0), 0.2, false, ""}, {{dark(16, 0), 0.2}, {dark(16, 32), 0.19}}}};
+  advice.layers = {advised_layer(0.9, 0.1), advised_layer(0.2, 0.19)};
   const std::vector<bool> free = {false, false};
   const auto bytes = [&](const AttentionSpec& spec) {
     return mixer_state_bytes(mixer_shape(config, 0), spec, config.max_positions);
