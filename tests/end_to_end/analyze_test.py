@@ -162,7 +162,7 @@ class Analyze(unittest.TestCase):
         x = ("--out", self.out / "x")
         self.refused(1, ["another model"], "convert", self.with_tokenizer("gemma2"), "--analysis", to, "--auto", *x)
         self.refused(1, ["another model"], "convert", EMBEDDED, "--attention", "dark", "--analysis", to, *x)
-        self.refused(1, ["analysis.json"], "convert", model, "--analysis", self.out / "nowhere", "--auto", *x)
+        self.refused(1, ["nowhere"], "convert", model, "--analysis", self.out / "nowhere", "--auto", *x)
         self.refused(1, ["bytes"], "convert", model, "--analysis", to, "--auto", "--budget", "10", *x)
         for arguments, word in ((["--auto"], "--analysis"), (["--budget", "9"], "--auto"),
                                 (["--analysis", to, "--data", self.text], "exclude"),
