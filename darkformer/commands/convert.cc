@@ -272,7 +272,7 @@ Command convert_command() {
        .example = "darkformer convert gemma-2b --attention dark --features 256 --centre --data "
                   "text.jsonl --out gemma-2b-dark\n"
                   "darkformer convert gemma-2b --analysis analysis --auto --budget 50000000 --out "
-                  "gemma-2b-auto",
+                  "gemma-2b-50mb",
        .details =
            "Writes a new folder; the original is not touched. Kinds: performer (random features), "
            "dark (their covariance is learned; equal to performer until it is trained, unless "
