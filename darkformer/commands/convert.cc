@@ -271,8 +271,7 @@ Command convert_command() {
        .summary = "Give a model linear-time attention",
        .example = "darkformer convert gemma-2b --attention dark --features 256 --centre --data "
                   "text.jsonl --out gemma-2b-dark\n"
-                  "darkformer convert gemma-2b --analysis analysis --auto --budget 50000000 --out "
-                  "gemma-2b-50mb",
+                  "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-advised",
        .details =
            "Writes a new folder; the original is not touched. Kinds: performer (random features), "
            "dark (their covariance is learned; equal to performer until it is trained, unless "
