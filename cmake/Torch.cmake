@@ -14,3 +14,16 @@ add_library(torch_cpp INTERFACE)
 target_include_directories(torch_cpp SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(torch_cpp INTERFACE ${TORCH_LIBRARIES})
 target_compile_options(torch_cpp INTERFACE ${torch_flags})
+
+# Gloo, through which several processes train together. Debian's libtorch is built with it; its headers are a package of
+# their own, and without them training runs in one process only.
+add_library(gloo_cpp INTERFACE)
+find_path(GLOO_INCLUDE_DIR gloo/context.h)
+find_library(GLOO_LIBRARY gloo)
+if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
+  set(DARKFORMER_GLOO ON)
+  target_include_directories(gloo_cpp SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
+  target_link_libraries(gloo_cpp INTERFACE ${GLOO_LIBRARY})
+else()
+  message(WARNING "Gloo's headers were not found (Debian: libgloo-dev): training will run in one process only")
+endif()

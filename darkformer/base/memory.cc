@@ -16,4 +16,12 @@ void keep_freed_memory() {
 #endif
 }
 
+void return_freed_memory() {
+#if defined(__GLIBC__)
+  mallopt(M_MMAP_MAX, 1 << 16);        // glibc's own
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);  // also keeps malloc from raising it by itself
+  mallopt(M_TRIM_THRESHOLD, 4 << 20);
+#endif
+}
+
 }  // namespace darkformer

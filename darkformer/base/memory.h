@@ -10,4 +10,8 @@ namespace darkformer {
 // attention. For main(), before large tensors; libraries leave such a choice to the program.
 void keep_freed_memory();
 
+// The opposite, for processes that need most of a machine: large blocks go back to the system when
+// they are freed, so that what a process holds is what it uses, and can be predicted.
+void return_freed_memory();
+
 }  // namespace darkformer

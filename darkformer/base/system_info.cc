@@ -42,6 +42,18 @@ std::int64_t cgroup_number(const char* file) {
   return stream >> value ? value : kUnknown;
 }
 
+// "key number" of a container's memory.stat; 0 where there is none.
+std::int64_t cgroup_stat(const std::string& key) {
+  std::ifstream stream("/sys/fs/cgroup/memory.stat");
+  std::string name;
+  for (std::int64_t value = 0; stream >> name >> value;) {
+    if (name == key) {
+      return value;
+    }
+  }
+  return 0;
+}
+
 int allowed_threads() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -69,7 +81,9 @@ MemoryInfo memory_info() {
   const std::int64_t used = cgroup_number("/sys/fs/cgroup/memory.current");
   if (limit != kUnknown && used != kUnknown) {
     memory.total = std::min(memory.total, limit);
-    memory.available = std::min(memory.available, std::max<std::int64_t>(0, limit - used));
+    // Pages of files are counted as used, but go when memory is needed.
+    const std::int64_t files = cgroup_stat("inactive_file") + cgroup_stat("active_file");
+    memory.available = std::min(memory.available, std::max<std::int64_t>(0, limit - used + files));
   }
   return memory;
 }

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "darkformer/base/interrupt.h"
+#include "darkformer/build_info.h"
 #include "darkformer/commands/run_toml.h"
 
 namespace darkformer {
@@ -27,6 +28,27 @@ void Context::stop_if_interrupted(const std::string& message) const {
 
 void Context::write_run_toml(const std::filesystem::path& file) const {
   darkformer::write_run_toml(file, command, fields);
+}
+
+std::string Context::command_line() const {
+  std::string line = "darkformer " + command;
+  for (const Field& field : fields) {
+    if (field.given) {
+      line += " " + field.flag() + (field.is_flag() ? "" : " " + field.default_text());
+    }
+  }
+  return line;
+}
+
+OrderedJson Context::settings() const {
+  OrderedJson settings;
+  for (const Field& field : fields) {
+    if (!field.is_flag()) {
+      settings[field.name] = field.default_text();
+    }
+  }
+  settings["version"] = kBuildVersion, settings["commit"] = kBuildCommit;
+  return settings;
 }
 
 }  // namespace darkformer

@@ -50,6 +50,10 @@ struct Context {
   void stop_if_interrupted(const std::string& message) const;
   // All options as they are, with version, commit and machine, where `--config` can read them.
   void write_run_toml(const std::filesystem::path& file) const;
+  // For results files: the command as typed, with the options that were given, and all options with
+  // version and commit.
+  std::string command_line() const;
+  OrderedJson settings() const;
 };
 
 struct CommandText {

@@ -9,10 +9,13 @@
   entry(info)                \
   entry(logits)              \
   entry(generate)            \
+  entry(analyze)             \
   entry(convert)             \
   entry(pretrain)            \
   entry(finetune)            \
+  entry(plan)                \
   entry(eval)                \
+  entry(linearize)           \
   entry(variance)            \
   entry(reproduce)           \
   entry(bench)               \

@@ -6,11 +6,26 @@
 #include <optional>
 
 #include "darkformer/base/error.h"
+#include "darkformer/base/log.h"
 #include "darkformer/text/tokenize.h"
 
 namespace darkformer {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+void report_broken_lines(const std::vector<fs::path>& files, const Shards& shards) {
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const ShardInfo& info = shards[i]->info();
+    if (info.broken_lines > 0) {
+      log_warning(files[i].string(), ": ", info.broken_lines, " of ", info.lines,
+                  " lines are left out: no UTF-8, no JSON object, or no text in it");
+    }
+  }
+}
+
+}  // namespace
 
 fs::path default_cache() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
@@ -44,8 +59,10 @@ Shards open_data(const std::vector<fs::path>& files,
     done = state.bytes_done;
   };
   context.stop_if_interrupted("stopped before any text was read; the same command starts again");
-  return open_shards(files, cache.empty() ? default_cache() : cache, token_encoder(tokenizer),
-                     options);
+  Shards shards = open_shards(files, cache.empty() ? default_cache() : cache,
+                              token_encoder(tokenizer), options);
+  report_broken_lines(files, shards);
+  return shards;
 }
 
 }  // namespace darkformer

@@ -7,16 +7,20 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/attribution.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/evaluator.h"
+#include "darkformer/model/nonfinite.h"
 #include "darkformer/text/evaluation_windows.h"
 
 namespace darkformer {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kAttributionTokens = 16384;  // each part reads them
 
 struct EvalOptions {
   fs::path model;
@@ -25,6 +29,8 @@ struct EvalOptions {
   std::int64_t context = 1024;
   std::int64_t max_tokens = 0;
   std::optional<std::int64_t> batch;
+  bool attribution = true;
+  std::vector<std::int64_t> probe;
   std::string embed_scale = "float32";
   std::optional<fs::path> cache;
 
@@ -37,6 +43,10 @@ struct EvalOptions {
     field("max-tokens", max_tokens, "stop after about so many tokens; 0: all", {.minimum = 0});
     field("batch", batch, "windows read at once",
           {.minimum = 1, .empty_means = "as many as make 4096 tokens"});
+    field("attribution", attribution,
+          "of a converted model also measure parts of its attention, and the far-field probe");
+    field("probe", probe, "distances at which the probe copies and recalls",
+          {.minimum = 4, .empty_means = "three beyond the window; none for an exact model"});
     field("embed-scale", embed_scale, kEmbedScaleHelp, kEmbedScaleTraits);
     field("cache", cache, "folder for tokenised texts",
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
@@ -61,7 +71,10 @@ EvaluationResult measure(const EvalOptions& options,
     }
     context.stop_if_interrupted(concat("stopped after ", evaluator.result().all.tokens, " of ",
                                        tokens, " tokens; nothing is kept of an evaluation"));
-    const TokenBatch batch = windows.read_batch(first, rows);
+    // Not more windows than the rest of the tokens needs.
+    const std::int64_t rest = tokens - evaluator.result().all.tokens;
+    const TokenBatch batch =
+        windows.read_batch(first, std::min(rows, (rest + options.context - 1) / options.context));
     evaluator.add(batch);
     first += batch.rows;
     progress.advance(batch.rows * batch.context);
@@ -96,6 +109,27 @@ void print_table(const EvaluationResult& result, std::ostream& out) {
   print_row(result.all, result.compared, out);
 }
 
+// Which parts and distances: those that fit the model, unless the user chose.
+AttributionRun attribution_run(const EvalOptions& options,
+                               const GemmaConfig& config,
+                               std::int64_t tokens) {
+  AttributionRun run{.tokens = std::min(tokens, kAttributionTokens),
+                     .rows = options.batch.value_or(evaluation_rows(options.context))};
+  if (options.attribution) {
+    run.parts = attention_parts(config);
+  }
+  if (run.parts.empty() && !options.probe.empty()) {
+    run.parts = {AttentionPart::kAll};
+  }
+  run.distances = options.probe.empty() ? probe_distances(config) : options.probe;
+  for (const std::int64_t distance : options.probe) {
+    require(probe_length(distance) <= config.max_positions, "--probe: distance ", distance,
+            " needs ", probe_length(distance), " tokens; the model has positions for ",
+            config.max_positions);
+  }
+  return run;
+}
+
 void eval(const EvalOptions& options, Context& context) {
   const std::shared_ptr<Gemma> model = load(options.model, options);
   const Tokenizer tokenizer = load_tokenizer(options.model, model->config());
@@ -106,11 +140,18 @@ void eval(const EvalOptions& options, Context& context) {
   Evaluator evaluator(model, base);
   const EvaluationResult result = measure(options, windows, evaluator, context);
   require(std::isfinite(result.all.loss()), options.model.string(), ": the loss on this text is ",
-          result.all.loss(), "; the weights hold numbers that are not finite or far too large");
+          result.all.loss(), "; ", nonfinite_cause(*model));
+  const AttributionRun run = attribution_run(options, model->config(), result.all.tokens);
+  const std::vector<PartResult> parts = attribute(run, model, base, windows, context);
   if (context.common.json) {
-    context.print_json(evaluation_json(result));
+    OrderedJson object = evaluation_json(result);
+    if (!parts.empty()) {
+      object["attribution"] = attribution_json(parts);
+    }
+    context.print_json(object);
   } else {
     print_table(result, context.out);
+    print_attribution(parts, context.out);
   }
 }
 
@@ -124,7 +165,13 @@ Command eval_command() {
        .details = "The text is one stream of tokens, cut into windows of --context tokens without "
                   "overlap. Each window is read behind a BOS, which is not a target; the means are "
                   "over all tokens of the text, also by position in the window. With --against "
-                  "also KL(BASE || MODEL) and how often both models put the same token first."},
+                  "also KL(BASE || MODEL) and how often both models put the same token first.\n"
+                  "Of a converted model also, on the first 16384 tokens, the same weights with the "
+                  "window alone, with the features for every key (linear only), and with the far "
+                  "field replaced by the mean of its values; without a window, full is linear "
+                  "only. Beside them a probe of the far field, made of random tokens of the text: "
+                  "copy (d tokens, then the same again) and recall (16 pairs, asked for d tokens "
+                  "later); the share of right tokens at each distance."},
       eval);
 }
 

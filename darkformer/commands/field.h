@@ -37,6 +37,7 @@ struct FieldTraits {
   std::optional<double> minimum = {};     // of a number, or of each number of a list
   std::optional<double> maximum = {};
   std::string empty_means = {};  // what help says of an unset value: "all layers"
+  bool momentary = false;        // about this call only: run.toml does not keep it
 };
 
 struct Field {

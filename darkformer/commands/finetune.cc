@@ -1,9 +1,12 @@
 // darkformer finetune: train a model folder further.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/training_options.h"
+#include "darkformer/commands/training_ranks.h"
 
 namespace darkformer {
 namespace {
@@ -13,6 +16,7 @@ namespace fs = std::filesystem;
 struct FinetuneOptions : TrainingOptions {
   fs::path model;
   std::string scope = "all";
+  std::vector<std::string> freeze;
   std::string embed_scale = "float32";
   std::optional<fs::path> teacher;
   std::optional<double> distill_logits, distill_attention, loss_weight;
@@ -23,8 +27,13 @@ struct FinetuneOptions : TrainingOptions {
     field("train", scope,
           "what is trained: all, or the attention's q, k, v projections, covariance and gates",
           {.choices = {"all", "attention"}});
+    field("freeze", freeze,
+          "parameters that are left as they are all the same, by the end of their names: factor, "
+          "gate_scale, mlp.up_proj.weight, ...",
+          {.value_name = "NAME"});
     visit_steps(field);
     visit_watching(field);
+    visit_scale(field);
     field("embed-scale", embed_scale, kEmbedScaleHelp, kEmbedScaleTraits);
     field("teacher", teacher, "model folder to learn from besides the text",
           {.value_name = "MODEL", .empty_means = "none"});
@@ -39,10 +48,26 @@ struct FinetuneOptions : TrainingOptions {
   }
 };
 
+TrainScope scope_of(const FinetuneOptions& options) {
+  return options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;
+}
+
 LoadOptions load_options(const FinetuneOptions& options) {
-  const TrainScope scope = options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;
+  const TrainScope scope = scope_of(options);
   return {.embed_scale = embed_scale_of(options.embed_scale),
-          .trains = [scope](const std::string& name) { return is_trained(scope, name); }};
+          .trains = [scope, &options](const std::string& name) {
+            return is_trained(scope, name) && !is_named(options.freeze, name);
+          }};
+}
+
+// A name that fits nothing is a mistake, not a wish that was granted.
+void check_frozen(const std::vector<std::string>& freeze, const Gemma& model) {
+  for (const std::string& end : freeze) {
+    const auto parameters = model.named_parameters();
+    require(std::any_of(parameters.begin(), parameters.end(),
+                        [&](const auto& entry) { return is_named({end}, entry.key()); }),
+            "--freeze: the model has no parameter whose name ends in ", end);
+  }
 }
 
 std::shared_ptr<Gemma> load_teacher(const FinetuneOptions& options) {
@@ -64,12 +89,21 @@ void finetune(const FinetuneOptions& options, Context& context) {
   check_training_options(options);
   const DistillationOptions weights = distillation(options);
   const GemmaConfig config = read_gemma_config(options.model / "config.json");
+  const auto ranks = enter_ranks(options, context);
+  if (!ranks) {
+    return;
+  }
   PreparedRun run{
-      load_tokenizer(options.model, config), options.model, {}, load_teacher(options), {}};
+      load_tokenizer(options.model, config), options.model, {}, load_teacher(options), {}, *ranks};
+  run.planned = PlannedRun{.config = config, .scope = scope_of(options)};
+  if (run.teacher) {
+    run.planned->teacher = run.teacher->config();
+  }
   run.distillation = weights;
   run.load = [&](const Checkpoint* start) {
     auto model =
         load_gemma(start != nullptr ? start->folder : options.model, load_options(options));
+    check_frozen(options.freeze, *model);
     require(!run.teacher || run.teacher->config().vocab_size == model->config().vocab_size,
             options.teacher.value_or(fs::path()).string(),
             ": its vocabulary is not that of the model; a teacher needs the same");

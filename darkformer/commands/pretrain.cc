@@ -5,6 +5,7 @@
 #include "darkformer/base/log.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/training_options.h"
+#include "darkformer/commands/training_ranks.h"
 #include "darkformer/model/initial_weights.h"
 #include "darkformer/text/document_reader.h"
 #include "darkformer/text/token_shard.h"
@@ -57,6 +58,7 @@ struct PretrainOptions : TrainingOptions {
     field("sinks", sinks, "first keys that stay exact", {.minimum = 0});
     visit_steps(field);
     visit_watching(field);
+    visit_scale(field);
   }
 };
 
@@ -77,10 +79,10 @@ TokenizerModel learn_tokenizer(const PretrainOptions& options, const Context& co
   return trainer.train({.pieces = static_cast<std::int32_t>(options.vocabulary)});
 }
 
-// The folder of the run's tokenizer.model; it is made once and then stays.
-fs::path prepare_tokenizer(const PretrainOptions& options, const Context& context) {
+// The folder of the run's tokenizer.model; it is made once and then stays. `is_made`: by now.
+fs::path prepare_tokenizer(const PretrainOptions& options, bool is_made, const Context& context) {
   const fs::path folder = options.out / "tokenizer";
-  if (options.resume && fs::exists(folder / "tokenizer.model")) {
+  if (is_made && fs::exists(folder / "tokenizer.model")) {
     return folder;
   }
   if (options.tokenizer && fs::is_directory(*options.tokenizer)) {
@@ -145,7 +147,15 @@ void pretrain(const PretrainOptions& options, Context& context) {
   check_training_options(options);
   attention_of(options);
   const auto seed = static_cast<std::uint64_t>(context.common.seed);
-  const fs::path folder = prepare_tokenizer(options, context);
+  const auto ranks = enter_ranks(options, context);
+  if (!ranks) {
+    return;
+  }
+  fs::path folder;
+  after_the_first(*ranks, [&] {
+    const bool is_made = options.resume || (*ranks && !(*ranks)->is_first());
+    folder = prepare_tokenizer(options, is_made, context);
+  });
   const Tokenizer tokenizer = Tokenizer::load(folder);
   const auto load = [&](const Checkpoint* start) {
     return start != nullptr
@@ -153,7 +163,9 @@ void pretrain(const PretrainOptions& options, Context& context) {
                : std::make_shared<Gemma>(config_of(options, tokenizer, seed),
                                          initial_weights(seed, options.deviation));
   };
-  train(options, {tokenizer, folder, load, nullptr, {}}, context);
+  PreparedRun run{tokenizer, folder, load, nullptr, {}, *ranks};
+  run.planned = PlannedRun{.config = config_of(options, tokenizer, seed), .from_folder = false};
+  train(options, run, context);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
+#include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/command_line.h"
@@ -30,12 +31,20 @@ LogLevel choose_level(const CommonOptions& common) {
   return common.verbose ? LogLevel::kDebug : LogLevel::kInfo;
 }
 
+constexpr int kMostThreadsPerCore = 8;
+
 void set_up(const CommonOptions& common) {
   if (common.quiet && common.verbose) {
     throw UsageError("--quiet and --verbose contradict each other; give one");
   }
   set_log_level(choose_level(common));
   set_progress_style(choose_progress(common));
+  const int cores = system_info().hardware_threads;
+  if (common.threads > kMostThreadsPerCore * cores) {
+    throw UsageError(concat("--threads: ", common.threads, " on a machine of ", cores,
+                            "; more than ", kMostThreadsPerCore,
+                            " for each only wait for each other"));
+  }
   if (common.threads > 0) {
     set_threads(static_cast<int>(common.threads));
   }
@@ -97,6 +106,8 @@ int run_program(const std::vector<std::string>& arguments,
     const Invocation invocation = parse_command_line(arguments, commands, common_fields);
     run(invocation, common, common_fields, out);
     return kExitDone;
+  } catch (const ReportedFailure& failure) {
+    return failure.code();
   } catch (const UsageError& error) {
     return report(error.what(), kExitUsage);
   } catch (const std::bad_alloc&) {

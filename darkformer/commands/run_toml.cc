@@ -140,7 +140,7 @@ std::string run_toml_text(const std::string& command, const std::vector<Field>& 
       << " --config run.toml\n"
       << "command = " << toml_text(command) << "\n\n[options]\n";
   for (const Field& field : fields) {
-    if (!field.is_empty()) {
+    if (!field.is_empty() && !field.traits.momentary) {
       out << field.name << " = "
           << std::visit([](const auto* pointer) { return toml_text(*pointer); }, field.value)
           << "\n";

@@ -8,7 +8,11 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
+#include "darkformer/base/memory.h"
+#include "darkformer/base/system_info.h"
+#include "darkformer/base/threads.h"
 #include "darkformer/commands/data_files.h"
+#include "darkformer/commands/training_ranks.h"
 
 namespace darkformer {
 namespace {
@@ -53,6 +57,7 @@ TrainerOptions trainer_options(const TrainingOptions& options, const PreparedRun
   trainer.clip = options.clip;
   trainer.pass_rows = options.micro_batch;
   trainer.redraw_every = redraw_steps(options.redraw);
+  trainer.recompute = options.recompute;
   trainer.distillation = run.distillation;
   return trainer;
 }
@@ -73,12 +78,11 @@ RunOptions run_options(const TrainingOptions& options,
   result.tensorboard = options.tensorboard;
   result.final_bfloat16 = options.final_type == "bfloat16";
   result.companions = run.companions;
-  result.resume_command = concat("darkformer ", context.command, " --config ",
-                                 (options.out / "run.toml").string(), " --resume");
+  result.resume_command = resume_command(options, context);
   return result;
 }
 
-OrderedJson result_json(const RunResult& result) {
+OrderedJson result_json(const RunResult& result, const MemoryPlan& plan) {
   OrderedJson object;
   object["steps"] = result.state.step;
   object["tokens"] = result.state.tokens;
@@ -87,6 +91,8 @@ OrderedJson result_json(const RunResult& result) {
   object["spikes"] = result.state.spikes;
   object["skipped"] = result.state.skipped;
   object["seconds"] = result.seconds;
+  object["peak_memory"] = memory_info().peak;
+  object["predicted_memory"] = plan.peak();
   object["final"] = result.final_folder.string();
   if (result.best) {
     object["best"] = result.best->folder.string();
@@ -95,7 +101,7 @@ OrderedJson result_json(const RunResult& result) {
   return object;
 }
 
-void print_result(const RunResult& result, std::ostream& out) {
+void print_result(const RunResult& result, const MemoryPlan& plan, std::ostream& out) {
   out << std::setprecision(4) << result.state.step << " steps, " << result.state.tokens
       << " tokens";
   if (result.last.step > 0) {
@@ -109,7 +115,9 @@ void print_result(const RunResult& result, std::ostream& out) {
     out << "best: " << result.best->folder.string() << " (held-out loss "
         << *result.best->state.held_out_loss << ")\n";
   }
-  out << "final: " << result.final_folder.string() << '\n';
+  out << "peak memory: " << bytes_text(memory_info().peak) << " (predicted "
+      << bytes_text(plan.peak()) << ")\n"
+      << "final: " << result.final_folder.string() << '\n';
 }
 
 }  // namespace
@@ -120,34 +128,148 @@ void check_training_options(const TrainingOptions& options) {
     throw UsageError(
         concat("--warmup: ", options.warmup, " steps of warm-up in a run of ", options.steps));
   }
-  if (!options.resume && fs::exists(options.out / "run.toml")) {
+  const auto place = rank_place();
+  const bool is_first = !place || place->rank == 0;  // it may have begun to write when others look
+  if (!options.resume && is_first && fs::exists(options.out / "run.toml")) {
     throw UsageError(concat(options.out.string(),
                             ": holds a run already; --resume goes on with it, another --out "
                             "starts a new one"));
   }
 }
 
-void train(const TrainingOptions& options, const PreparedRun& run, Context& context) {
-  const std::optional<Checkpoint> start =
-      options.resume ? RunCheckpoints(options.out, options.keep).latest() : std::nullopt;
-  const std::shared_ptr<Gemma> model = run.load(start ? &*start : nullptr);
-  const auto tokens = std::make_shared<PackedTokens>(
-      open_data(options.data, options.cache.value_or(fs::path()), run.tokenizer, context));
+PlannedRun planned_run(const TrainingOptions& options, PlannedRun trained) {
+  const auto place = rank_place();
+  trained.optimizer = options.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamw;
+  trained.recompute = options.recompute;
+  trained.batch = options.batch;
+  trained.pass_rows = options.micro_batch;
+  trained.context = options.context;
+  trained.ranks = place ? place->ranks : options.nproc;
+  trained.threads = threads();
+  trained.measures_held_out = options.held_out.value_or(kHeldOut) > 0;
+  return trained;
+}
+
+namespace {
+
+// Processes of the run on this machine.
+std::int64_t ranks_here(const TrainingOptions& options) {
+  const auto place = rank_place();
+  return place ? place->local_ranks : options.nproc;
+}
+
+}  // namespace
+
+MemoryPlan check_memory(const TrainingOptions& options, const PlannedRun& planned) {
+  const std::int64_t ranks = ranks_here(options);
+  const MemoryPlan plan = plan_memory(planned);
+  const MemoryInfo memory = memory_info();
+  log_info("expects to need ", bytes_text(plan.machine(ranks)), " of memory",
+           ranks > 1 ? concat(" for ", ranks, " processes") : std::string());
+  require(options.ignore_memory || plan.machine(ranks) <= memory.available,
+          "the run would need about ", bytes_text(plan.machine(ranks)), " of memory (",
+          bytes_text(plan.mapped), " for weights in files, ",
+          bytes_text(ranks * (plan.weights + plan.moments + plan.gradients)), " for trained ones, ",
+          bytes_text(ranks * (plan.activations + plan.scratch)), " for values), but ",
+          bytes_text(memory.available), " of ", bytes_text(memory.total),
+          " are left; try --recompute, a smaller --micro-batch or --context, --train attention, or "
+          "start anyway with --ignore-memory");
+  return plan;
+}
+
+namespace {
+
+// The tokens of the texts; the first process of a machine makes them, the others find them.
+std::shared_ptr<PackedTokens> open_tokens(const TrainingOptions& options,
+                                          const PreparedRun& run,
+                                          const Context& context) {
+  std::shared_ptr<PackedTokens> tokens;
+  const auto open = [&] {
+    tokens = std::make_shared<PackedTokens>(
+        open_data(options.data, options.cache.value_or(fs::path()), run.tokenizer, context));
+  };
+  run.ranks ? run.ranks->after_the_first_here(open) : open();
+  return tokens;
+}
+
+// The checkpoint to go on from. The first rank looks, which also clears away what was left half
+// done; the others take the same one.
+std::optional<Checkpoint> find_start(const TrainingOptions& options, const PreparedRun& run) {
+  if (!options.resume) {
+    return std::nullopt;
+  }
+  const RunCheckpoints checkpoints(options.out, options.keep);
+  std::optional<Checkpoint> start;
+  if (!run.ranks || run.ranks->is_first()) {
+    start = checkpoints.latest();
+  }
+  if (!run.ranks) {
+    return start;
+  }
+  constexpr std::int64_t kNone = -1;
+  const std::int64_t step = run.ranks->from_first(start ? start->state.step : kNone);
+  if (start || step == kNone) {
+    return start;
+  }
+  for (const Checkpoint& checkpoint : checkpoints.all()) {
+    if (checkpoint.state.step == step) {
+      return checkpoint;
+    }
+  }
+  fail(options.out.string(), ": rank ", run.ranks->rank(), " does not see the checkpoint of step ",
+       step, " that rank 0 goes on from; the run folder must be on a disk that all machines share");
+}
+
+RunResult train_to_the_end(const TrainingOptions& options,
+                           const PreparedRun& run,
+                           const Context& context) {
+  const auto tokens = open_tokens(options, run, context);
   const CorpusSplit split = split_corpus(
       tokens, {.context = options.context, .held_out = held_out_share(options, *tokens)});
   const auto batches = std::make_shared<BatchStream>(
       split, BatchOptions{.batch = options.batch,
-                          .seed = static_cast<std::uint64_t>(context.common.seed)});
-  fs::create_directories(options.out);
-  if (!start || start->state.step < options.steps) {  // else nothing will be done by these options
-    context.write_run_toml(options.out / "run.toml");
+                          .seed = static_cast<std::uint64_t>(context.common.seed),
+                          .rank = run.ranks ? run.ranks->rank() : 0,
+                          .ranks = run.ranks ? run.ranks->size() : 1});
+  const std::optional<Checkpoint> start = find_start(options, run);
+  const std::shared_ptr<Gemma> model = run.load(start ? &*start : nullptr);
+  if (run.ranks) {
+    run.ranks->require_equal(fingerprint(*model), "weights");
+    run.ranks->require_equal(batches->position().fingerprint, "texts");
   }
-  Trainer trainer(model, batches, trainer_options(options, run), run.teacher);
-  const RunResult result = run_training(trainer, run_options(options, run, split, context), start);
+  if (!run.ranks || run.ranks->is_first()) {
+    fs::create_directories(options.out);
+    if (!start || start->state.step < options.steps) {  // else these options will do nothing
+      context.write_run_toml(options.out / "run.toml");
+    }
+  }
+  Trainer trainer(model, batches, trainer_options(options, run), run.teacher, run.ranks);
+  return run_training(trainer, run_options(options, run, split, context), start);
+}
+
+}  // namespace
+
+void train(const TrainingOptions& options, const PreparedRun& run, Context& context) {
+  MemoryPlan plan;
+  if (run.planned) {
+    plan = check_memory(options, planned_run(options, *run.planned));
+  }
+  if (options.return_memory || 2 * plan.machine(ranks_here(options)) > memory_info().available) {
+    return_freed_memory();
+  }
+  RunResult result;
+  try {
+    result = train_to_the_end(options, run, context);
+  } catch (const RankLost& error) {
+    end_without_peers(error, options, context);
+  }
+  if (run.ranks && !run.ranks->is_first()) {
+    return;
+  }
   if (context.common.json) {
-    context.print_json(result_json(result));
+    context.print_json(result_json(result, plan));
   } else {
-    print_result(result, context.out);
+    print_result(result, plan, context.out);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "darkformer/commands/command.h"
 #include "darkformer/text/tokenizer.h"
+#include "darkformer/training/run_plan.h"
 #include "darkformer/training/training_run.h"
 
 namespace darkformer {
@@ -44,12 +45,18 @@ struct TrainingOptions {
   bool tensorboard = false;
   std::string final_type = "float32";
   std::optional<std::filesystem::path> cache;
+  bool recompute = false;
+  bool ignore_memory = false;
+  bool return_memory = false;
+  std::int64_t nproc = 1;
+  std::int64_t timeout = 600;
 
   void visit_files(auto&& field) {
     field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
     field("out", out, "run folder: run.toml, log.jsonl, checkpoints/, final/",
           {.required = true, .value_name = "RUN"});
-    field("resume", resume, "go on from the last checkpoint of the run folder, to the same bits");
+    field("resume", resume, "go on from the last checkpoint of the run folder, to the same bits",
+          {.momentary = true});
     field("cache", cache, "folder for tokenised texts",
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
   }
@@ -97,6 +104,23 @@ struct TrainingOptions {
     field("final-type", final_type, "type of the weights in final/",
           {.choices = {"float32", "bfloat16"}});
   }
+
+  void visit_scale(auto&& field) {
+    field("recompute", recompute,
+          "keep only the input of each layer for the backward pass and compute the rest again: "
+          "less memory, a third more time, the same bits");
+    field("ignore-memory", ignore_memory, "start even if the memory is predicted not to suffice");
+    field(
+        "return-memory", return_memory,
+        "give freed memory back to the system at once, which is slower; done unasked by a run that "
+        "needs more than half of what is left");
+    field("nproc", nproc,
+          "processes on this machine that share each batch; several machines: docs/distributed.md",
+          {.minimum = 1, .maximum = 1024});
+    field("timeout", timeout,
+          "several processes: seconds without an answer from one after which all end",
+          {.minimum = 1});
+  }
 };
 
 // A run as its command prepares it. load gives the model: from the checkpoint to go on from, or
@@ -107,12 +131,20 @@ struct PreparedRun {
   std::function<std::shared_ptr<Gemma>(const Checkpoint* start)> load;
   std::shared_ptr<Gemma> teacher;
   DistillationOptions distillation;
+  std::shared_ptr<Ranks> ranks = nullptr;  // null: one process
+  std::optional<PlannedRun> planned = {};  // what is trained; the rest comes from the options
 };
 
 // UsageError: a run folder that holds a run already, without --resume; values that do not fit.
 void check_training_options(const TrainingOptions& options);
 
-// Opens the data, trains to the end and prints what came out.
+// The plan of a run with these options, and the largest memory it will need. Error: more than the
+// machine has left, unless --ignore-memory.
+PlannedRun planned_run(const TrainingOptions& options, PlannedRun trained);
+MemoryPlan check_memory(const TrainingOptions& options, const PlannedRun& planned);
+
+// Opens the data, trains to the end and prints what came out. Ends the process when another rank
+// is gone.
 void train(const TrainingOptions& options, const PreparedRun& run, Context& context);
 
 }  // namespace darkformer

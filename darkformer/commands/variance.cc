@@ -37,8 +37,8 @@ void variance(const VarianceOptions& o, Context& context) {
   add_optimality(run);
   add_measured_variance(run);
   add_errors(run);
-  run.results.command = command_line(context);
-  run.results.settings = settings_of(context);
+  run.results.command = context.command_line();
+  run.results.settings = context.settings();
 
   std::filesystem::create_directories(o.out);
   const std::filesystem::path results = o.out / "results.json", page = o.out / "report.html";

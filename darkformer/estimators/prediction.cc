@@ -14,22 +14,20 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // log of E[cos^n(x)] e^(n d/2) for x ~ N(0, d)
-double log_cosine_moment(int order, double d) {
-  switch (order) {
-    case 1:
-      return 0.0;
-    case 2:  // (e^d + e^-d) / 2, safe for large d
-      return d + std::log1p(std::expm1(-2.0 * d) / 2.0);
-    case 4:
-      return 2.0 * d + std::log(3.0 / 8.0 + std::exp(-2.0 * d) / 2.0 + std::exp(-8.0 * d) / 8.0);
-    default:
-      fail("moment ", order, " of trigonometric features; wanted 1, 2 or 4");
+double log_cosine_moment(double order, double d) {
+  if (order == 1.0) {
+    return 0.0;
   }
+  if (order == 2.0) {  // (e^d + e^-d) / 2, safe for large d
+    return d + std::log1p(std::expm1(-2.0 * d) / 2.0);
+  }
+  require(order == 4.0, "moment ", order, " of trigonometric features; wanted 1, 2 or 4");
+  return 2.0 * d + std::log(3.0 / 8.0 + std::exp(-2.0 * d) / 2.0 + std::exp(-8.0 * d) / 8.0);
 }
 
 // One axis: proposal s, squared input z2.
-double log_axis_moment(int order, double s, double z2) {
-  const double n = order, left = n - (n - 1.0) / s;
+double log_axis_moment(double n, double s, double z2) {
+  const double left = n - (n - 1.0) / s;
   if (left <= 0.0) {
     return kInfinity;
   }
@@ -39,10 +37,10 @@ double log_axis_moment(int order, double s, double z2) {
 }  // namespace
 
 double log_moment(const FeatureFamily& family,
-                  int order,
+                  double order,
                   std::span<const double> q,
                   std::span<const double> k) {
-  require(order >= 1, "moment ", order, "; wanted 1 or more");
+  require(order > 0.0, "moment ", order, "; wanted a number above 0");
   const Vector u_q = map_query(family, q), u_k = map_key(family, k);
   if (family.trigonometric) {
     return log_cosine_moment(order, squared_norm(add(u_q, u_k, -1.0)));

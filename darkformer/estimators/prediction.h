@@ -8,14 +8,14 @@
 
 namespace darkformer::estimators {
 
-// log E[x^order] of one draw's estimate x over the kernel, for a pair (q,k), order >= 1. Infinite
+// log E[x^order] of one draw's estimate x over the kernel, for a pair (q,k), order > 0. Infinite
 // where an eigenvalue of P is (order - 1)/order or less. With s_l, v_l the spectrum of P, z = u_q +
 // u_k and n = order:
 //   sum over l of (n-1)/2 log s_l - 1/2 log(n - (n-1)/s_l) + (v_l . z)^2 (n^2/(n - (n-1)/s_l) -
 //   n)/2
 // For trigonometric families orders 1, 2 and 4: cosh(|u_q - u_k|^2) for the second.
 double log_moment(const FeatureFamily& family,
-                  int order,
+                  double order,
                   std::span<const double> q,
                   std::span<const double> k);
 // order 2: sum over l of log s_l - log(2 s_l - 1)/2 + (v_l . z)^2 / (2 s_l - 1)

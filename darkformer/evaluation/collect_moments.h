@@ -13,6 +13,9 @@
 
 namespace darkformer {
 
+// Nothing read yet, for each layer.
+std::vector<std::shared_ptr<LayerMoments>> empty_moments(const GemmaConfig& config);
+
 // Moments of every layer over the windows, until `tokens` tokens have been read. Memory does not
 // grow with the text. `each` is called with the tokens read so far; what it throws ends the pass.
 std::vector<std::shared_ptr<LayerMoments>> collect_moments(

@@ -11,17 +11,6 @@ double mean(double sum, std::int64_t count) {
   return count == 0 ? 0.0 : sum / static_cast<double>(count);
 }
 
-void add_means(const Measures& measures, bool compared, OrderedJson& object) {
-  object["loss"] = measures.loss();
-  object["perplexity"] = measures.perplexity();
-  object["accuracy"] = measures.accuracy();
-  object["tokens"] = measures.tokens;
-  if (compared) {
-    object["kl"] = measures.kl();
-    object["agreement"] = measures.agreement();
-  }
-}
-
 }  // namespace
 
 double Measures::loss() const {
@@ -63,6 +52,17 @@ std::int64_t position_bucket(std::int64_t position) {
 
 std::int64_t bucket_begin(std::int64_t bucket) {
   return bucket == 0 ? 0 : kFirstBucket << (bucket - 1);
+}
+
+void add_means(const Measures& measures, bool compared, OrderedJson& object) {
+  object["loss"] = measures.loss();
+  object["perplexity"] = measures.perplexity();
+  object["accuracy"] = measures.accuracy();
+  object["tokens"] = measures.tokens;
+  if (compared) {
+    object["kl"] = measures.kl();
+    object["agreement"] = measures.agreement();
+  }
 }
 
 OrderedJson evaluation_json(const EvaluationResult& result) {

@@ -38,6 +38,9 @@ struct EvaluationResult {
   bool compared = false;              // with a base model
 };
 
+// Adds loss, perplexity, accuracy and tokens to the object, and kl and agreement where `compared`.
+void add_means(const Measures& measures, bool compared, OrderedJson& object);
+
 // loss, perplexity, accuracy, tokens; kl and agreement where models were compared; by_position: the
 // same for each bucket, with its first and last position.
 OrderedJson evaluation_json(const EvaluationResult& result);

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/model/attention.h"
 
+#include <ATen/ATen.h>
+
+#include "darkformer/base/error.h"
 #include "darkformer/ops/rotary.h"
 
 namespace darkformer {
@@ -45,6 +48,18 @@ Attention::Attention(const GemmaConfig& config,
 
 void Attention::set_mixer(std::shared_ptr<Mixer> mixer) {
   mixer_ = replace_module("dark", std::move(mixer));
+}
+
+void Attention::fold_maps(const at::Tensor& query_maps, const at::Tensor& key_maps) {
+  require(!query_norm_, "queries and keys are normed between their projections and the map");
+  const at::NoGradGuard no_gradients;
+  const auto fold = [&](Projection& projection, const at::Tensor& maps) {
+    const at::Tensor weight = projection.value().to(at::kFloat);  // (heads D,E)
+    const at::Tensor heads = weight.reshape({maps.size(0), head_dim_, -1});
+    projection.set_value(at::matmul(maps, heads).reshape(weight.sizes()));
+  };
+  fold(*query_, query_maps);
+  fold(*key_, key_maps);
 }
 
 Attention::Heads Attention::project(const at::Tensor& x, std::int64_t start) {

@@ -30,6 +30,9 @@ class Attention : public torch::nn::Module {
   const std::shared_ptr<Mixer>& mixer() const { return mixer_; }
   // Another way to mix from now on; its parameters take the place of the old one's.
   void set_mixer(std::shared_ptr<Mixer> mixer);
+  // W_q <- M W_q and W_k <- M W_k, for maps (H,D,D) and (G,D,D) of heads, as float32: queries and
+  // keys come out mapped. Error: norms stand between the projections and the map.
+  void fold_maps(const at::Tensor& query_maps, const at::Tensor& key_maps);
 
  private:
   struct Heads {

@@ -17,9 +17,9 @@ constexpr std::array<std::string_view, 10> kKinds = {"exact",      "performer", 
                                                      "constant",   "random"};
 constexpr std::array<std::string_view, 3> kPlacements = {"kv-head", "query-head", "layer"};
 constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
-constexpr std::array<std::string_view, 10> kKeys = {"attention", "features", "rank",  "placement",
+constexpr std::array<std::string_view, 11> kKeys = {"attention", "features", "rank",  "placement",
                                                     "rope",      "window",   "sinks", "orthogonal",
-                                                    "centre",    "gate"};
+                                                    "centre",    "gate",     "folded"};
 
 constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
 constexpr std::int64_t kLongestWindow = std::int64_t{1} << 20;  // a state keeps it whole
@@ -149,6 +149,7 @@ AttentionSpec read_attention_spec(const OrderedJson& layer,
   spec.orthogonal = flag("orthogonal", true);
   spec.centre = flag("centre", false);
   spec.gate = flag("gate", false);
+  spec.folded = flag("folded", false);
   check_attention_spec(spec, head_dim, where);
   return spec;
 }
@@ -171,6 +172,9 @@ OrderedJson attention_spec_json(const AttentionSpec& spec) {
   }
   if (spec.gate) {
     layer["gate"] = true;
+  }
+  if (spec.folded) {
+    layer["folded"] = true;
   }
   return layer;
 }

@@ -55,6 +55,7 @@ struct AttentionSpec {
   bool orthogonal = true;
   bool centre = false;  // query_center, key_center
   bool gate = false;    // gate_scale, gate_bias, gate_weight between window and far field
+  bool folded = false;  // q_proj and k_proj hold a factor: exact attention cannot come back
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -65,7 +66,7 @@ void check_attention_spec(const AttentionSpec& spec,
                           const std::string& where);
 
 // One element of config.json's "darkformer.layers". A missing rank is head_dim, an unknown key or
-// value an Error; centre and gate are written only where they are true.
+// value an Error; centre, gate and folded are written only where they are true.
 AttentionSpec read_attention_spec(const OrderedJson& layer,
                                   std::int64_t head_dim,
                                   const std::string& where);

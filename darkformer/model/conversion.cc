@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
-#include "darkformer/estimators/fit_family.h"
+#include "darkformer/model/matrix_tensors.h"
 
 namespace darkformer {
 namespace {
@@ -49,20 +49,8 @@ double stretch(FactorStart start, double trace, std::int64_t rank, std::int64_t 
   }
 }
 
-estimators::Matrix matrix_of(const Tensor& x) {
-  const Tensor values = x.detach().to(at::kDouble).contiguous();
-  estimators::Matrix a(static_cast<std::size_t>(x.size(0)), static_cast<std::size_t>(x.size(1)));
-  std::copy_n(values.data_ptr<double>(), values.numel(), a.values().begin());
-  return a;
-}
-
-estimators::Vector vector_of(const Tensor& x) {
-  const estimators::Matrix row = matrix_of(x.unsqueeze(0));
-  return {row.values().begin(), row.values().end()};
-}
-
 void copy_to(const Tensor& to, std::span<const double> values) {
-  to.copy_(at::from_blob(const_cast<double*>(values.data()), to.sizes(), at::kDouble));
+  to.copy_(tensor_of(values, to.sizes()));
 }
 
 // c (Lambda + ridge)^-1/2 on the R leading directions (R,D), for one group.
@@ -81,38 +69,38 @@ estimators::EstimatorKind estimator_of(AttentionKind kind) {
       return estimators::EstimatorKind::kOprf;
     case AttentionKind::kSderf:
       return estimators::EstimatorKind::kSderf;
-    default:
+    case AttentionKind::kAderf:
       return estimators::EstimatorKind::kAderf;
+    case AttentionKind::kDark:
+      return estimators::EstimatorKind::kDark;
+    default:
+      return estimators::EstimatorKind::kPerformer;
   }
 }
 
-// Moments of the kernel inputs of group n: queries and keys times sqrt(scale).
-estimators::InputMoments inputs_of(const LayerMoments& moments,
-                                   double scale,
-                                   std::int64_t groups,
-                                   std::int64_t n) {
-  const double root = std::sqrt(scale);
-  return {vector_of(root * moments.query_mean(groups)[n]),
-          vector_of(root * moments.key_mean(groups)[n]),
-          matrix_of(scale * moments.query_covariance(groups)[n]),
-          matrix_of(scale * moments.key_covariance(groups)[n])};
+// (Cov q + Cov k) / 2 of the kernel inputs: (groups,D,D)
+Tensor input_covariance(const LayerMoments& moments, const MixerShape& shape, std::int64_t groups) {
+  const Tensor covariance =
+      0.5 * shape.scale * (moments.query_covariance(groups) + moments.key_covariance(groups));
+  require(covariance.isfinite().all().item<bool>(), "layer ", shape.layer,
+          ": the covariance of its queries and keys is not finite");
+  return covariance;
+}
+
+void check_tokens(const LayerMoments& moments, const MixerShape& shape) {
+  require(moments.tokens() > shape.head_dim, "layer ", shape.layer, ": ", moments.tokens(),
+          " tokens are too few for the covariance of heads of size ", shape.head_dim);
 }
 
 // draws <- their proposal, with its weights; aderf's maps.
-void fit_proposal(Mixer& mixer,
-                  const MixerShape& shape,
-                  const AttentionSpec& spec,
-                  const LayerMoments& moments,
-                  const std::optional<double>& clip) {
+void set_proposal(Mixer& mixer, const std::vector<estimators::FeatureFamily>& families) {
   Tensor draws, weights, factor, key_factor;
   find(mixer, "draws", draws);
   find(mixer, "log_weights", weights);
   const bool maps =
       find(mixer, "factor", factor) != nullptr && find(mixer, "key_factor", key_factor) != nullptr;
   for (std::int64_t n = 0; n < draws.size(0); ++n) {
-    const auto family = estimators::fit_family(estimator_of(spec.kind),
-                                               inputs_of(moments, shape.scale, draws.size(0), n),
-                                               {.centre = spec.centre, .clip = clip});
+    const estimators::FeatureFamily& family = families[static_cast<std::size_t>(n)];
     const auto fitted = estimators::propose(family, matrix_of(draws[n]));
     copy_to(draws[n], fitted.omega.values());
     copy_to(weights[n], fitted.log_weights);
@@ -140,6 +128,44 @@ FactorStart factor_start(const std::string& name) {
        "whiten-match");
 }
 
+estimators::InputMoments input_moments(const LayerMoments& moments,
+                                       double scale,
+                                       std::int64_t groups,
+                                       std::int64_t n) {
+  const double root = std::sqrt(scale);
+  return {vector_of(root * moments.query_mean(groups)[n]),
+          vector_of(root * moments.key_mean(groups)[n]),
+          matrix_of(scale * moments.query_covariance(groups)[n]),
+          matrix_of(scale * moments.key_covariance(groups)[n])};
+}
+
+std::vector<estimators::FeatureFamily> fitted_families(const AttentionSpec& spec,
+                                                       const MixerShape& shape,
+                                                       const LayerMoments& moments,
+                                                       std::int64_t groups,
+                                                       const FitStart& fit) {
+  check_tokens(moments, shape);
+  const bool whitened = spec.kind == AttentionKind::kDark && fit.factor != FactorStart::kIdentity;
+  const Tensor covariance = whitened ? input_covariance(moments, shape, groups) : Tensor();
+  std::vector<estimators::FeatureFamily> families;
+  for (std::int64_t n = 0; n < groups; ++n) {
+    estimators::FitOptions options;
+    options.centre = spec.centre;
+    options.orthogonal = spec.orthogonal;
+    options.clip = fit.clip;
+    if (whitened) {
+      options.factor = whitening(covariance[n], spec.rank, fit.factor);
+    }
+    try {
+      families.push_back(estimators::fit_family(
+          estimator_of(spec.kind), input_moments(moments, shape.scale, groups, n), options));
+    } catch (const Error& error) {
+      fail("layer ", shape.layer, ": ", error.what());
+    }
+  }
+  return families;
+}
+
 void fit_mixer(Mixer& mixer,
                const MixerShape& shape,
                const AttentionSpec& spec,
@@ -154,27 +180,69 @@ void fit_mixer(Mixer& mixer,
     find(mixer, "key_center", key_center);
     key_center.copy_(moments.key_mean(shape.kv_heads));
   }
-  const bool fitted = has_log_weights(spec.kind);
-  if (!fitted && (start == FactorStart::kIdentity || find(mixer, "factor", factor) == nullptr)) {
+  if (has_log_weights(spec.kind)) {
+    Tensor draws;
+    find(mixer, "draws", draws);
+    set_proposal(mixer, fitted_families(spec, shape, moments, draws.size(0), {start, clip}));
     return;
   }
-  require(moments.tokens() > shape.head_dim, "layer ", shape.layer, ": ", moments.tokens(),
-          " tokens are too few for the covariance of heads of size ", shape.head_dim);
-  if (fitted) {
-    try {
-      fit_proposal(mixer, shape, spec, moments, clip);
-    } catch (const Error& error) {
-      fail("layer ", shape.layer, ": ", error.what());
-    }
+  if (start == FactorStart::kIdentity || find(mixer, "factor", factor) == nullptr) {
     return;
   }
-  const std::int64_t groups = factor.size(0);
-  const Tensor covariance =
-      0.5 * shape.scale * (moments.query_covariance(groups) + moments.key_covariance(groups));
-  require(covariance.isfinite().all().item<bool>(), "layer ", shape.layer,
-          ": the covariance of its queries and keys is not finite");
-  for (std::int64_t n = 0; n < groups; ++n) {
+  check_tokens(moments, shape);
+  const Tensor covariance = input_covariance(moments, shape, factor.size(0));
+  for (std::int64_t n = 0; n < factor.size(0); ++n) {
     copy_to(factor[n], whitening(covariance[n], spec.rank, start).values());
+  }
+}
+
+void convert_layer(Gemma& model,
+                   std::int64_t layer,
+                   const AttentionSpec& spec,
+                   const LayerMoments* moments,
+                   const FitStart& fit) {
+  AttentionSpec wanted = spec;
+  wanted.folded = model.config().attention.at(static_cast<std::size_t>(layer)).folded;
+  require(!wanted.folded || has_features(spec.kind), "layer ", layer,
+          ": a factor is folded into its projections, so that attention ",
+          attention_kind_name(spec.kind), " cannot come back; convert the original folder");
+  model.set_attention(layer, wanted);
+  if (moments != nullptr) {
+    fit_mixer(*model.block(layer)->attention()->mixer(), mixer_shape(model.config(), layer), wanted,
+              *moments, fit.factor, fit.clip);
+  }
+}
+
+void fold_factor(Gemma& model, std::int64_t layer) {
+  const at::NoGradGuard no_gradients;
+  const GemmaConfig& config = model.config();
+  AttentionSpec spec = config.attention.at(static_cast<std::size_t>(layer));
+  require(spec.kind == AttentionKind::kDark, "layer ", layer, ": attention ",
+          attention_kind_name(spec.kind), " has no learned factor to fold");
+  require(spec.rope == RopeOrder::kBefore, "layer ", layer,
+          ": its factor acts after the rotation, which stands between it and the projections: only "
+          "one that acts before (--rope before) can be folded");
+  require(!config.has_qk_norm(), "layer ", layer,
+          ": queries and keys are normed between their projections and the factor; it cannot be "
+          "folded");
+  const std::shared_ptr<Mixer> before = model.block(layer)->attention()->mixer();
+  Tensor factor;
+  find(*before, "factor", factor);  // (G,D,D) or (1,D,D)
+  const auto for_heads = [&](std::int64_t heads) {
+    return factor.detach().repeat_interleave(heads / factor.size(0), 0);
+  };
+  model.block(layer)->attention()->fold_maps(for_heads(config.heads), for_heads(config.kv_heads));
+  spec.kind = AttentionKind::kPerformer;
+  spec.rope = RopeOrder::kAfter;
+  spec.folded = true;
+  model.set_attention(layer, spec);
+  Mixer& after = *model.block(layer)->attention()->mixer();
+  for (const char* name :
+       {"draws", "query_center", "key_center", "gate_scale", "gate_bias", "gate_weight"}) {
+    Tensor from, to;
+    if (find(*before, name, from) != nullptr && find(after, name, to) != nullptr) {
+      to.copy_(from);
+    }
   }
 }
 

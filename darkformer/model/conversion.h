@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "darkformer/estimators/fit_family.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/mixer.h"
 #include "darkformer/model/moments.h"
 
@@ -29,6 +31,27 @@ enum class FactorStart : std::uint8_t {
 std::vector<std::string> factor_start_names();
 FactorStart factor_start(const std::string& name);  // Error: none of the names
 
+// What fitting depends on besides the moments.
+struct FitStart {
+  FactorStart factor = FactorStart::kIdentity;  // dark
+  std::optional<double> clip = {};              // importance
+};
+
+// Moments of the kernel inputs of group n of `groups`: queries and keys times sqrt(scale).
+estimators::InputMoments input_moments(const LayerMoments& moments,
+                                       double scale,
+                                       std::int64_t groups,
+                                       std::int64_t n);
+
+// The estimators that a layer with this attention starts as, one for each group, in kernel inputs:
+// those of the fitted kinds, performer's for lfk and for dark from the identity (full rank), its
+// whitening map for dark otherwise. Errors as fit_mixer.
+std::vector<estimators::FeatureFamily> fitted_families(const AttentionSpec& spec,
+                                                       const MixerShape& shape,
+                                                       const LayerMoments& moments,
+                                                       std::int64_t groups,
+                                                       const FitStart& fit = {});
+
 // Sets what the mixer has of centres, factor, key_factor, log_weights and draws from the moments of
 // its inputs; `mixer` is as make_mixer gave it, its draws still those of N(0, I). The fitted kinds
 // (importance, oprf, sderf, aderf) by estimators/fit_family.h, from second moments about the
@@ -41,5 +64,20 @@ void fit_mixer(Mixer& mixer,
                const LayerMoments& moments,
                FactorStart start,
                const std::optional<double>& clip = {});
+
+// Gives a layer of a model another attention, its draws from the config's seed, fitted to `moments`
+// where they are given. A layer whose projections hold a folded factor stays marked so. Errors as
+// fit_mixer; a folded layer that would become exact, constant or random.
+void convert_layer(Gemma& model,
+                   std::int64_t layer,
+                   const AttentionSpec& spec,
+                   const LayerMoments* moments = nullptr,
+                   const FitStart& fit = {});
+
+// Multiplies the factor of a dark layer into its projections, which become float32, and leaves
+// performer with the same draws, centres and gate: the same outputs up to rounding, with less work.
+// It cannot be undone. Error, naming the layer: it is not dark, its factor acts after the
+// rotation, or there are norms of queries and keys (Gemma 3).
+void fold_factor(Gemma& model, std::int64_t layer);
 
 }  // namespace darkformer

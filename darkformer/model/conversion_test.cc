@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/small_gemma.h"
 
 namespace darkformer {
 namespace {
@@ -197,6 +198,54 @@ TEST(Conversion, RefusesTooFewTokens) {
       fit_mixer(*make_mixer(kShape, spec, 1, 0), kShape, spec, broken, FactorStart::kIdentity),
       Error);
   EXPECT_THROW(factor_start("whitish"), Error);
+}
+
+// A model with a whitening factor before the rotation in layer 1.
+std::shared_ptr<Gemma> unfolded(GemmaFamily family, Placement placement) {
+  const auto model = small_gemma(small_config(family));
+  AttentionSpec spec;
+  spec.kind = AttentionKind::kDark;
+  spec.features = spec.rank = 8;
+  spec.placement = placement;
+  spec.rope = RopeOrder::kBefore;
+  spec.centre = true;
+  spec.window = 3;
+  spec.gate = true;
+  LayerMoments moments(4, 2, 8);
+  at::manual_seed(2);
+  moments.add(at::randn({1, 4, 50, 8}) + 0.3, at::randn({1, 2, 50, 8}) - 0.2);
+  convert_layer(*model, 1, spec, &moments, {.factor = FactorStart::kWhitenMatch});
+  return model;
+}
+
+TEST(Fold, GivesTheSameOutputsWithoutAFactor) {
+  const at::NoGradGuard no_gradients;
+  const Tensor ids = at::arange(3, 33, at::kLong).reshape({1, 30});
+  for (const GemmaFamily family : {GemmaFamily::kGemma1, GemmaFamily::kGemma2}) {
+    for (const Placement placement : {Placement::kKvHead, Placement::kLayer}) {
+      const auto model = unfolded(family, placement);
+      const Tensor before = model->logits(model->forward(ids));
+      fold_factor(*model, 1);
+      EXPECT_LT(largest(model->logits(model->forward(ids)) - before), 1e-3);
+      const AttentionSpec& spec = model->config().attention[1];
+      EXPECT_EQ(spec.kind, AttentionKind::kPerformer);
+      EXPECT_TRUE(spec.folded);
+      // The original's projections are gone: exact attention would be another model's.
+      EXPECT_THROW(convert_layer(*model, 1, {}), Error);
+      AttentionSpec again = spec;
+      again.folded = false;
+      convert_layer(*model, 1, again);
+      EXPECT_TRUE(model->config().attention[1].folded);
+    }
+  }
+}
+
+TEST(Fold, IsRefusedWhereSomethingStandsBetween) {
+  EXPECT_THROW(fold_factor(*unfolded(GemmaFamily::kGemma3, Placement::kKvHead), 1), Error);
+  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  EXPECT_THROW(fold_factor(*model, 1), Error);  // exact
+  model->set_attention(1, small_dark_spec());
+  EXPECT_THROW(fold_factor(*model, 1), Error);  // after the rotation
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "darkformer/model/near_mass.h"
 #include "darkformer/ops/draw_features.h"
 #include "darkformer/ops/linear.h"
 
@@ -81,7 +82,7 @@ void FeatureMixer::register_gate() {
   if (!spec_.gate) {
     return;
   }
-  gate_scale_ = register_parameter("gate_scale", at::full({shape_.heads}, 0.5));
+  gate_scale_ = register_parameter("gate_scale", at::full({shape_.heads}, kGateScale));
   gate_bias_ = register_parameter("gate_bias", at::zeros({shape_.heads}));
   gate_weight_ = register_parameter("gate_weight", at::zeros({shape_.heads, spec_.rank}));
 }
@@ -190,10 +191,14 @@ Tensor FeatureMixer::map_keys(const Tensor& k) {
 }
 
 std::int64_t FeatureMixer::state_bytes(std::int64_t) const {
-  const std::int64_t N = spec_.placement == Placement::kQueryHead ? shape_.heads : shape_.kv_heads,
-                     D = shape_.head_dim;
-  const std::int64_t sums = N * (spec_.features * (D + 1) + D + 1),
-                     near = 2 * shape_.kv_heads * (spec_.window + spec_.sinks) * D;
+  return feature_state_bytes(shape_, spec_);
+}
+
+std::int64_t feature_state_bytes(const MixerShape& shape, const AttentionSpec& spec) {
+  const std::int64_t N = spec.placement == Placement::kQueryHead ? shape.heads : shape.kv_heads,
+                     D = shape.head_dim;
+  const std::int64_t sums = N * (spec.features * (D + 1) + D + 1),
+                     near = 2 * shape.kv_heads * (spec.window + spec.sinks) * D;
   return (sums + near) * static_cast<std::int64_t>(sizeof(float)) +
          static_cast<std::int64_t>(sizeof(std::int64_t));
 }

@@ -25,6 +25,10 @@ class FeatureMixer : public Mixer {
                std::int64_t draw_index);
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) override;
+  at::Tensor forward_part(AttentionPart part,
+                          const at::Tensor& q,
+                          const at::Tensor& k,
+                          const at::Tensor& v) override;
   at::Tensor extend(const at::Tensor& q,
                     const at::Tensor& k,
                     const at::Tensor& v,
@@ -43,12 +47,21 @@ class FeatureMixer : public Mixer {
   at::Tensor gate_rows() const;
   at::Tensor gate(const at::Tensor& q) const;
   ops::DarkOptions options(const at::Tensor& q) const;
+  at::Tensor with_gate(const at::Tensor& q,
+                       const at::Tensor& k,
+                       const at::Tensor& v,
+                       double bias) const;
+  at::Tensor near_share(const at::Tensor& q, const at::Tensor& k) const;
+  at::Tensor with_constant_far(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
 
   MixerShape shape_;
   AttentionSpec spec_;
   at::Tensor draws_, factor_, key_factor_, log_weights_, query_center_, key_center_;
   at::Tensor gate_scale_, gate_bias_, gate_weight_;
 };
+
+// Of one sequence, whatever its length.
+std::int64_t feature_state_bytes(const MixerShape& shape, const AttentionSpec& spec);
 
 // The identity (R = D) or random orthonormal rows (R < D), for each of N groups: (N,R,D).
 at::Tensor initial_factor(std::int64_t groups,

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/recompute.h"
 #include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer {
@@ -16,6 +17,17 @@ void check_token_matrix(const at::Tensor& ids) {
   ops::check_ids("gemma", "ids", ids);
   require(ids.dim() == 2 && ids.numel() > 0, "gemma: ids are ", ops::describe(ids),
           "; wanted (B,T) with at least one token");
+}
+
+// block(x), to be computed once more in the backward pass.
+at::Tensor forward_again(const std::shared_ptr<Block>& block, const at::Tensor& x) {
+  std::vector<at::Tensor> trained;
+  for (const at::Tensor& parameter : block->parameters()) {
+    if (parameter.requires_grad()) {
+      trained.push_back(parameter);
+    }
+  }
+  return recomputed([block](const at::Tensor& input) { return block->forward(input); }, x, trained);
 }
 
 }  // namespace
@@ -48,7 +60,7 @@ at::Tensor Gemma::forward(const at::Tensor& ids) {
   check_token_matrix(ids);
   at::Tensor x = embedding_->forward(ids);  // (B,T,E)
   for (const auto& block : blocks_) {
-    x = block->forward(x);
+    x = recompute_ ? forward_again(block, x) : block->forward(x);
   }
   return norm_->forward(x);
 }

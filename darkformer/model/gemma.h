@@ -36,6 +36,10 @@ class Gemma : public torch::nn::Module {
   // index, which becomes the config's.
   void redraw(std::int64_t draw_index);
 
+  // Whether forward keeps only the input of each layer for the backward pass, which then runs the
+  // layer once more: the same bits for less memory and more time. Off at first.
+  void set_recompute(bool recompute) { recompute_ = recompute; }
+
   const GemmaConfig& config() const { return config_; }
   // Gives a layer another attention, with its parameters as they start from the config's seed.
   void set_attention(std::int64_t layer, const AttentionSpec& spec);
@@ -52,6 +56,7 @@ class Gemma : public torch::nn::Module {
   std::shared_ptr<Embedding> embedding_;
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> norm_;
+  bool recompute_ = false;
 };
 
 // Reads ids (B,T) into the state, a block of tokens at a time, so that memory stays bounded however

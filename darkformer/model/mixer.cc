@@ -27,6 +27,13 @@ std::int64_t MixerState::bytes() const {
   return total;
 }
 
+at::Tensor Mixer::forward_part(AttentionPart,
+                               const at::Tensor& q,
+                               const at::Tensor& k,
+                               const at::Tensor& v) {
+  return forward(q, k, v);
+}
+
 void Mixer::redraw(std::uint64_t, std::int64_t) {}
 
 std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
@@ -46,6 +53,13 @@ std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
     default:
       return std::make_shared<FeatureMixer>(shape, spec, seed, draw_index);
   }
+}
+
+std::int64_t mixer_state_bytes(const MixerShape& shape,
+                               const AttentionSpec& spec,
+                               std::int64_t tokens) {
+  return has_features(spec.kind) ? feature_state_bytes(shape, spec)
+                                 : make_mixer(shape, spec, 0, 0)->state_bytes(tokens);
 }
 
 }  // namespace darkformer

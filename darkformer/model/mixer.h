@@ -33,11 +33,25 @@ struct MixerShape {
   std::int64_t window = 0;    // the layer's own sliding window (exact attention); 0: none
 };
 
+// What is left of an attention that has near keys (window and sinks) and a far field: all of it, or
+// a part, to see what each contributes.
+enum class AttentionPart : std::uint8_t {
+  kAll,
+  kWindow,       // the near keys alone; no token looks further
+  kLinear,       // the features for every key; no window, no sinks, no gate
+  kConstantFar,  // window and gate as they are, the far field replaced by the mean of its values
+};
+
 // q (B,H,T,D), k (B,G,T,D), v (B,G,T,D): projected, normed and rotated, not scaled. Causal.
 class Mixer : public torch::nn::Module {
  public:
   // All tokens of a sequence at once, differentiable -> (B,H,T,D).
   virtual at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) = 0;
+  // The same by a part of it; an attention without such parts is used whole. Not differentiable.
+  virtual at::Tensor forward_part(AttentionPart part,
+                                  const at::Tensor& q,
+                                  const at::Tensor& k,
+                                  const at::Tensor& v);
   // T more tokens of a sequence (T = 1: a decode step) -> (B,H,T,D); the state is updated in place.
   // Not differentiable.
   virtual at::Tensor extend(const at::Tensor& q,
@@ -62,5 +76,10 @@ std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
                                   const AttentionSpec& spec,
                                   std::uint64_t seed,
                                   std::int64_t draw_index);
+
+// state_bytes of the mixer that make_mixer would give, without making one.
+std::int64_t mixer_state_bytes(const MixerShape& shape,
+                               const AttentionSpec& spec,
+                               std::int64_t tokens);
 
 }  // namespace darkformer

@@ -44,30 +44,6 @@ Tensor covariance(const Tensor& products,
   return pooled(products, groups) / tokens - mean.unsqueeze(-1) * mean.unsqueeze(-2);
 }
 
-class ObservedMixer : public Mixer {
- public:
-  ObservedMixer(std::shared_ptr<Mixer> inner, std::shared_ptr<LayerMoments> moments)
-      : inner_(std::move(inner)), moments_(std::move(moments)) {}
-
-  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v) override {
-    moments_->add(q, k);
-    return inner_->forward(q, k, v);
-  }
-  Tensor extend(const Tensor& q, const Tensor& k, const Tensor& v, MixerState& state) override {
-    moments_->add(q, k);
-    return inner_->extend(q, k, v, state);
-  }
-  Tensor map_queries(const Tensor& q) override { return inner_->map_queries(q); }
-  Tensor map_keys(const Tensor& k) override { return inner_->map_keys(k); }
-  std::int64_t state_bytes(std::int64_t tokens) const override {
-    return inner_->state_bytes(tokens);
-  }
-
- private:
-  std::shared_ptr<Mixer> inner_;
-  std::shared_ptr<LayerMoments> moments_;
-};
-
 }  // namespace
 
 LayerMoments::LayerMoments(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim)
@@ -75,6 +51,23 @@ LayerMoments::LayerMoments(std::int64_t heads, std::int64_t kv_heads, std::int64
       query_products_(at::zeros({heads, head_dim, head_dim}, at::kDouble)),
       key_sum_(at::zeros({kv_heads, head_dim}, at::kDouble)),
       key_products_(at::zeros({kv_heads, head_dim, head_dim}, at::kDouble)) {}
+
+LayerMoments::LayerMoments(std::int64_t tokens, const Sums& sums)
+    : tokens_(tokens),
+      query_sum_(sums.queries),
+      query_products_(sums.query_products),
+      key_sum_(sums.keys),
+      key_products_(sums.key_products) {
+  const auto fits = [](const Tensor& sum, const Tensor& products) {
+    return sum.dim() == 2 && products.dim() == 3 && sum.scalar_type() == at::kDouble &&
+           products.scalar_type() == at::kDouble && products.size(0) == sum.size(0) &&
+           products.size(1) == sum.size(1) && products.size(2) == sum.size(1);
+  };
+  require(tokens >= 0 && fits(query_sum_, query_products_) && fits(key_sum_, key_products_) &&
+              query_sum_.size(1) == key_sum_.size(1) && key_sum_.size(0) > 0 &&
+              query_sum_.size(0) % key_sum_.size(0) == 0,
+          "moments: sums of shapes that do not fit each other");
+}
 
 void LayerMoments::add(const Tensor& q, const Tensor& k) {
   const at::NoGradGuard no_gradients;
@@ -96,11 +89,6 @@ Tensor LayerMoments::query_covariance(std::int64_t groups) const {
 }
 Tensor LayerMoments::key_covariance(std::int64_t groups) const {
   return covariance(key_products_, key_sum_, tokens_, groups);
-}
-
-std::shared_ptr<Mixer> observed_mixer(std::shared_ptr<Mixer> inner,
-                                      std::shared_ptr<LayerMoments> moments) {
-  return std::make_shared<ObservedMixer>(std::move(inner), std::move(moments));
 }
 
 }  // namespace darkformer

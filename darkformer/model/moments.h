@@ -6,9 +6,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
-
-#include "darkformer/model/mixer.h"
 
 namespace darkformer {
 
@@ -16,6 +13,13 @@ namespace darkformer {
 class LayerMoments {
  public:
   LayerMoments(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
+  // The sums themselves, to be kept in a file and taken from one. Error: shapes that do not fit.
+  struct Sums {
+    at::Tensor queries, query_products;  // (H,D), (H,D,D), double
+    at::Tensor keys, key_products;       // (G,D), (G,D,D), double
+  };
+  LayerMoments(std::int64_t tokens, const Sums& sums);
+  Sums sums() const { return {query_sum_, query_products_, key_sum_, key_products_}; }
 
   // q (B,H,T,D), k (B,G,T,D)
   void add(const at::Tensor& q, const at::Tensor& k);
@@ -33,9 +37,5 @@ class LayerMoments {
   at::Tensor query_sum_, query_products_;  // (H,D), (H,D,D)
   at::Tensor key_sum_, key_products_;      // (G,D), (G,D,D)
 };
-
-// A mixer that adds what passes through it to the moments, and mixes as `inner` does.
-std::shared_ptr<Mixer> observed_mixer(std::shared_ptr<Mixer> inner,
-                                      std::shared_ptr<LayerMoments> moments);
 
 }  // namespace darkformer

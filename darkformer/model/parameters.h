@@ -40,6 +40,8 @@ class Weight : public torch::nn::Module {
   Weight(const ParameterPlace& place, const std::vector<std::int64_t>& shape);
 
   const at::Tensor& value() const { return value_; }
+  // Other values of the same shape, in their own type.
+  void set_value(const at::Tensor& value) { value_.set_data(value); }
 
  private:
   at::Tensor value_;

@@ -14,6 +14,7 @@
 #include "darkformer/ops/dark_composition.h"
 #include "darkformer/ops/dark_sizes.h"
 #include "darkformer/ops/heads_tensor.h"
+#include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
 namespace {
@@ -118,6 +119,7 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list d_out) {
+    check_first_order("dark_attention");
     const variable_list saved = context->get_saved_variables();
     const auto n = context->saved_data["sizes"].toIntVector();
     const DarkSizes s = {n[0],

@@ -12,6 +12,7 @@
 #include "darkformer/kernels/exact_attention.h"
 #include "darkformer/ops/dark_sizes.h"
 #include "darkformer/ops/heads_tensor.h"
+#include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
 namespace {
@@ -59,6 +60,7 @@ class ExactFunction : public torch::autograd::Function<ExactFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list d_out) {
+    check_first_order("exact_attention");
     const variable_list x = context->get_saved_variables();
     auto& data = context->saved_data;
     const ExactOptions o = {data["scale"].toDouble(), data["causal"].toBool(),

@@ -12,6 +12,7 @@
 #include "darkformer/base/philox.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/kernels/gemm.h"
+#include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
 namespace {
@@ -100,6 +101,7 @@ class RandomFunction : public torch::autograd::Function<RandomFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list d_out) {
+    check_first_order("random_attention");
     const auto n = context->saved_data["sizes"].toIntVector();
     const Rows rows = {{n[0], n[1], n[2], n[3]}, n[4], n[5], n[6], n[7], n[8]};
     const Tensor gradient = d_out[0].contiguous(),

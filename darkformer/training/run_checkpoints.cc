@@ -3,13 +3,13 @@
 #include "darkformer/training/run_checkpoints.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
-#include "darkformer/base/mapped_file.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 
 namespace darkformer {
@@ -20,9 +20,18 @@ namespace fs = std::filesystem;
 constexpr const char* kStateFile = "training_state.json";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
+// Block by block: a file of many GiB, mapped as a whole, would count as memory of the process.
 std::string file_checksum(const fs::path& file) {
-  const MappedFile bytes(file);
-  return to_hex(checksum(bytes.data(), bytes.size()));
+  std::ifstream stream(file, std::ios::binary);
+  require(stream.is_open(), file.string(), ": cannot be opened for reading");
+  std::vector<char> block(std::size_t{1} << 20U);
+  Checksum sum;
+  while (stream.read(block.data(), static_cast<std::streamsize>(block.size())) ||
+         stream.gcount() > 0) {
+    sum.update(block.data(), static_cast<std::size_t>(stream.gcount()));
+  }
+  require(!stream.bad(), file.string(), ": cannot be read");
+  return to_hex(sum.value());
 }
 
 OrderedJson checksums_of(const fs::path& folder) {

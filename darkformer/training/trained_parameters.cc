@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/training/trained_parameters.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "darkformer/base/error.h"
@@ -20,6 +21,12 @@ bool is_trained(TrainScope scope, const std::string& name) {
   return scope == TrainScope::kAll || contains(name, ".self_attn.q_proj.") ||
          contains(name, ".self_attn.k_proj.") || contains(name, ".self_attn.v_proj.") ||
          contains(name, ".self_attn.dark.");
+}
+
+bool is_named(const std::vector<std::string>& ends, const std::string& name) {
+  return std::any_of(ends.begin(), ends.end(), [&](const std::string& end) {
+    return name == end || name.ends_with("." + end);
+  });
 }
 
 bool decays(const std::string& name) {

@@ -18,6 +18,8 @@ enum class TrainScope : std::uint8_t {
 
 // By the name in the model folder; for LoadOptions::trains.
 bool is_trained(TrainScope scope, const std::string& name);
+// Does the name end in one of these, at a dot: "factor" in "model.layers.0.self_attn.dark.factor"?
+bool is_named(const std::vector<std::string>& ends, const std::string& name);
 // Matrices of the exact model decay; norms, M, gates and learned draws do not.
 bool decays(const std::string& name);
 // M of converted attention.

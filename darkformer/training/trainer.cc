@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
+#include "darkformer/base/interrupt.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/evaluation/batch_tensors.h"
 
@@ -29,12 +30,19 @@ TokenBatch rows_of(const TokenBatch& batch, std::int64_t first, std::int64_t cou
 Trainer::Trainer(std::shared_ptr<Gemma> model,
                  std::shared_ptr<BatchStream> batches,
                  const TrainerOptions& options,
-                 std::shared_ptr<Gemma> teacher)
+                 std::shared_ptr<Gemma> teacher,
+                 std::shared_ptr<Ranks> ranks)
     : model_(std::move(model)),
       batches_(std::move(batches)),
       options_(options),
       teacher_(std::move(teacher)),
-      optimizer_(trained_parameters(*model_, options.factor_rate_scale), options.optimizer) {}
+      ranks_(std::move(ranks)),
+      optimizer_(trained_parameters(*model_, options.factor_rate_scale), options.optimizer) {
+  model_->set_recompute(options.recompute);
+  if (ranks_) {
+    buckets_ = std::make_unique<GradientBuckets>(optimizer_.parameters(), ranks_);
+  }
+}
 
 void Trainer::redraw_when_due() {
   if (options_.redraw_every > 0 && counts_.step > 0 && counts_.step % options_.redraw_every == 0) {
@@ -42,16 +50,39 @@ void Trainer::redraw_when_due() {
   }
 }
 
+std::int64_t Trainer::over_ranks(std::int64_t count) const {
+  if (!ranks_) {
+    return count;
+  }
+  std::vector<double> values = {static_cast<double>(count)};
+  ranks_->sum(values);
+  return static_cast<std::int64_t>(values[0]);
+}
+
+void Trainer::over_ranks(PassSums& sums, bool& stop_asked) const {
+  stop_asked = interrupted();
+  if (!ranks_) {
+    return;
+  }
+  std::vector<double> values = {sums.loss, sums.distillation_loss, sums.attention_distance,
+                                static_cast<double>(sums.correct), stop_asked ? 1.0 : 0.0};
+  ranks_->sum(values);
+  sums = {values[0], values[1], values[2], static_cast<std::int64_t>(values[3])};
+  stop_asked = values[4] > 0;
+}
+
 StepReport Trainer::step() {
   redraw_when_due();
   const TokenBatch batch = batches_->next();
   StepReport report;
   report.step = ++counts_.step;
-  report.tokens = std::count(batch.counted.begin(), batch.counted.end(), std::uint8_t{1});
+  report.tokens =
+      over_ranks(std::count(batch.counted.begin(), batch.counted.end(), std::uint8_t{1}));
   report.rate = options_.schedule.rate(report.step);
   report.factor_rate = report.rate * options_.factor_rate_scale;
   clear_gradients(optimizer_.parameters());
-  const PassSums sums = passes(batch, std::max<std::int64_t>(1, report.tokens));
+  PassSums sums = passes(batch, std::max<std::int64_t>(1, report.tokens));
+  over_ranks(sums, report.stop_asked);
   const auto tokens = static_cast<double>(std::max<std::int64_t>(1, report.tokens));
   report.loss = sums.loss / tokens;
   report.accuracy = static_cast<double>(sums.correct) / tokens;
@@ -74,14 +105,21 @@ StepReport Trainer::step() {
 Trainer::PassSums Trainer::passes(const TokenBatch& batch, std::int64_t counted) {
   const std::int64_t block = options_.pass_rows > 0 ? options_.pass_rows : batch.rows;
   PassSums sums;
+  if (buckets_) {
+    buckets_->begin();
+  }
   for (std::int64_t first = 0; first < batch.rows; first += block) {
-    pass(rows_of(batch, first, std::min(block, batch.rows - first)), counted, sums);
+    const std::int64_t rows = std::min(block, batch.rows - first);
+    pass(rows_of(batch, first, rows), counted, first + rows == batch.rows, sums);
+  }
+  if (buckets_) {
+    buckets_->finish();
   }
   return sums;
 }
 
 // The objective of a pass is its share of  sum of losses / counted , so that passes add up.
-void Trainer::pass(const TokenBatch& rows, std::int64_t counted, PassSums& sums) {
+void Trainer::pass(const TokenBatch& rows, std::int64_t counted, bool last, PassSums& sums) {
   const BatchTensors tokens = tensors_of(rows);
   const double share = 1.0 / static_cast<double>(counted);
   const at::Tensor hidden = model_->forward(tokens.inputs);  // (B,T,E)
@@ -89,6 +127,9 @@ void Trainer::pass(const TokenBatch& rows, std::int64_t counted, PassSums& sums)
   at::Tensor objective = entropy.loss.sum() * share;
   if (teacher_) {
     objective = objective * options_.distillation.loss_weight + taught(tokens, hidden, share, sums);
+  }
+  if (buckets_ && last) {
+    buckets_->send_when_ready();  // the teacher's own backward passes are done
   }
   objective.backward();
   sums.loss += entropy.loss.detach().to(at::kDouble).sum().item<double>();
@@ -120,6 +161,7 @@ TrainingState Trainer::state() const {
   state.position = batches_->position();
   state.recent_losses = spikes_.recent();
   state.threads = threads();
+  state.ranks = ranks();
   return state;
 }
 

@@ -5,7 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "darkformer/training/data_parallel.h"
 #include "darkformer/training/distillation.h"
+#include "darkformer/training/gradient_buckets.h"
 #include "darkformer/training/loss_spikes.h"
 #include "darkformer/training/optimizer.h"
 #include "darkformer/training/schedule.h"
@@ -20,6 +22,7 @@ struct TrainerOptions {
   double clip = 1;                // largest norm of the gradient; 0: no limit
   std::int64_t pass_rows = 0;     // windows of one forward and backward pass; 0: the whole batch
   std::int64_t redraw_every = 0;  // steps between new draws; 0: never
+  bool recompute = false;         // layers are computed again in the backward pass, not kept
   DistillationOptions distillation;
 };
 
@@ -35,17 +38,21 @@ struct StepReport {
   double attention_distance = 0;  // distill_attention
   bool finite = true;             // otherwise the weights were left as they were
   bool spike = false;
+  bool stop_asked = false;  // Ctrl-C or SIGTERM came to some rank: all stop after this step
 };
 
 // The gradient is that of the mean loss over all counted targets of the batch, however many passes
-// it is cut into. Same machine, weights, position and thread count: the same bits. One thread.
+// it is cut into and however many ranks share it. Same machine, weights, position, thread and rank
+// count: the same bits. One thread.
 class Trainer {
  public:
-  // Trains the parameters that ask for gradients. `teacher`: null without distillation.
+  // Trains the parameters that ask for gradients. `teacher`: null without distillation. `ranks`:
+  // null for one process; otherwise `batches` are this rank's rows, and reports are of all rows.
   Trainer(std::shared_ptr<Gemma> model,
           std::shared_ptr<BatchStream> batches,
           const TrainerOptions& options,
-          std::shared_ptr<Gemma> teacher = nullptr);
+          std::shared_ptr<Gemma> teacher = nullptr,
+          std::shared_ptr<Ranks> ranks = nullptr);
 
   StepReport step();
 
@@ -55,6 +62,9 @@ class Trainer {
 
   const std::shared_ptr<Gemma>& model() const { return model_; }
   Optimizer& optimizer() { return optimizer_; }
+  int ranks() const { return ranks_ ? ranks_->size() : 1; }
+  // Of several ranks the first writes what a run leaves behind.
+  bool is_first() const { return !ranks_ || ranks_->is_first(); }
 
  private:
   struct PassSums {
@@ -65,8 +75,10 @@ class Trainer {
   };
 
   void redraw_when_due();
+  std::int64_t over_ranks(std::int64_t count) const;
+  void over_ranks(PassSums& sums, bool& stop_asked) const;
   PassSums passes(const TokenBatch& batch, std::int64_t counted);
-  void pass(const TokenBatch& rows, std::int64_t counted, PassSums& sums);
+  void pass(const TokenBatch& rows, std::int64_t counted, bool last, PassSums& sums);
   at::Tensor taught(const BatchTensors& tokens,
                     const at::Tensor& hidden,
                     double share,
@@ -76,7 +88,9 @@ class Trainer {
   std::shared_ptr<BatchStream> batches_;
   TrainerOptions options_;
   std::shared_ptr<Gemma> teacher_;
+  std::shared_ptr<Ranks> ranks_;
   Optimizer optimizer_;
+  std::unique_ptr<GradientBuckets> buckets_;  // null for one process
   SpikeDetector spikes_;
   TrainingState counts_;
 };

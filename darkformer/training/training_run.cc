@@ -36,7 +36,9 @@ class Run {
     if (start) {
       resume(*start);
     }
-    log_ = std::make_unique<RunLog>(options.folder, trainer_.state().step, options.tensorboard);
+    if (trainer_.is_first()) {
+      log_ = std::make_unique<RunLog>(options.folder, trainer_.state().step, options.tensorboard);
+    }
   }
 
   RunResult to_the_end() {
@@ -49,11 +51,16 @@ class Run {
       result.last = one_step();
       progress.advance();
       progress.note(concat("loss ", std::setprecision(4), result.last.loss));
-      stop_if_interrupted();
+      if (is_stopped(result.last)) {
+        stop();
+        break;
+      }
     }
-    result.final_folder = write_final();
     result.state = trainer_.state();
-    result.best = checkpoints_.best();
+    if (trainer_.is_first()) {
+      result.final_folder = write_final();
+      result.best = checkpoints_.best();
+    }
     result.seconds = seconds_since(began);
     return result;
   }
@@ -68,12 +75,20 @@ class Run {
       log_warning("the run had ", start.state.threads, " threads before and has ", threads(),
                   " now: results may differ in the last bits");
     }
+    if (start.state.ranks != trainer_.ranks()) {
+      log_warning("the run had ", start.state.ranks, " ranks before and has ", trainer_.ranks(),
+                  " now: results may differ in the last bits");
+    }
     log_info("goes on after step ", start.state.step, " from ", start.folder.string());
   }
 
   StepReport one_step() {
     const Clock::time_point began = Clock::now();
     const StepReport report = trainer_.step();
+    if (!trainer_.is_first()) {
+      check_finite(report);
+      return report;
+    }
     const double seconds = seconds_since(began);
     const TrainingState state = trainer_.state();
     StepFacts facts{.tokens = state.tokens,
@@ -145,8 +160,14 @@ class Run {
     saved_step_ = state.step;
   }
 
-  void stop_if_interrupted() {
-    if (!interrupted()) {
+  // Several ranks stop after the same step: the one whose report says so.
+  bool is_stopped(const StepReport& report) const {
+    return trainer_.ranks() == 1 ? interrupted() : report.stop_asked;
+  }
+
+  // The first rank saves and tells; the others have done their part.
+  void stop() {
+    if (!trainer_.is_first()) {
       return;
     }
     save(std::nullopt);

@@ -40,6 +40,8 @@ struct RunResult {
 // Trains to the last step, from `start` if there is one (its weights are the trainer's model
 // already). Writes log.jsonl, checkpoints/step-N and at the end final/ into the folder. Held-out
 // loss is measured at checkpoints and every evaluate_every steps.
+// Of several ranks the first one writes; the others return without a folder, also when a signal
+// stopped the run.
 //   Interrupted: Ctrl-C or SIGTERM came; a checkpoint of the last step was written.
 //   Error: a loss or gradient that is not finite (unless it is to be skipped), a disk that is full.
 // The messages name the last good checkpoint and how to go on.

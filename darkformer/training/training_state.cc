@@ -35,6 +35,7 @@ OrderedJson training_state_json(const TrainingState& state) {
   json["data"] = to_hex(state.position.fingerprint);
   json["recent_losses"] = state.recent_losses;
   json["threads"] = state.threads;
+  json["ranks"] = state.ranks;
   if (state.held_out_loss) {
     json["held_out_loss"] = *state.held_out_loss;
   }
@@ -54,6 +55,7 @@ TrainingState parse_training_state(const Json& json, const std::string& source) 
   state.position = {number("epoch"), number("window"),
                     from_hex(get_value<std::string>(json, "data", source), source)};
   state.threads = number("threads");
+  state.ranks = find_value<std::int64_t>(json, "ranks", source).value_or(1);
   state.held_out_loss = find_value<double>(json, "held_out_loss", source);
   for (const Json& loss : get_value<Json>(json, "recent_losses", source)) {
     require(loss.is_number(), source, ": recent_losses holds something that is no number");

@@ -23,6 +23,7 @@ struct TrainingState {
   std::deque<double> recent_losses = {};
   std::optional<double> held_out_loss = {};  // where it was measured at this step
   std::int64_t threads = 0;                  // another number may round differently
+  std::int64_t ranks = 1;                    // and so here
 
   bool operator==(const TrainingState&) const = default;
 };

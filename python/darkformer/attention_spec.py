@@ -23,6 +23,7 @@ class AttentionSpec:
     orthogonal: bool = True
     centre: bool = False
     gate: bool = False
+    folded: bool = False
 
     @staticmethod
     def make(attention, head_dim, **options):
@@ -101,4 +102,4 @@ class AttentionSpec:
         if not self.has_features:
             return {"attention": self.attention}
         entry = dataclasses.asdict(self)
-        return {key: value for key, value in entry.items() if key not in ("centre", "gate") or value}
+        return {key: value for key, value in entry.items() if key not in ("centre", "gate", "folded") or value}

@@ -1,7 +1,7 @@
 // Writes a model folder of any shape with random bfloat16 weights: what tests of large models run on.
 // SPDX-License-Identifier: Apache-2.0
 //
-// random_model CONFIG.json FOLDER
+// random_model CONFIG.json|SHAPE FOLDER      SHAPE: gemma-2b, gemma-3-1b, ... (model/gemma_shapes.h)
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -16,7 +16,7 @@
 #include "darkformer/checkpoint/gemma_names.h"
 #include "darkformer/checkpoint/weight_files.h"
 #include "darkformer/kernels/convert.h"
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/gemma_shapes.h"
 
 namespace darkformer {
 namespace {
@@ -58,7 +58,8 @@ std::vector<TensorSource> random_tensors(const GemmaConfig& config) {
 
 void write_random_model(const std::filesystem::path& config_file,
                         const std::filesystem::path& folder) {
-  GemmaConfig config = read_gemma_config(config_file);
+  const auto shape = find_gemma_shape(config_file.string());
+  GemmaConfig config = shape ? *shape : read_gemma_config(config_file);
   require(!config.is_converted(), config_file.string(), ": wanted the config of an exact model");
   config.dtype = "bfloat16";
   std::filesystem::create_directories(folder);
@@ -71,7 +72,7 @@ void write_random_model(const std::filesystem::path& config_file,
 
 int main(int argc, char** argv) {
   try {
-    darkformer::require(argc == 3, "usage: random_model CONFIG.json FOLDER");
+    darkformer::require(argc == 3, "usage: random_model CONFIG.json|SHAPE FOLDER");
     darkformer::write_random_model(argv[1], argv[2]);
     return 0;
   } catch (const std::exception& error) {

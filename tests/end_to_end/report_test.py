@@ -1,4 +1,4 @@
-"""darkformer variance, and its page in a real browser: no errors, charts drawn, legends that toggle, phone, dark, print."""
+"""darkformer variance and analyze, and their pages in a real browser: no errors, charts drawn, legends that toggle, phone, dark, print."""
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 PROGRAM = os.environ["DARKFORMER"]
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Runs behind the page's own script and leaves what it saw in the title.
 PROBE = """
@@ -74,9 +75,10 @@ class Report(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def probe(self, *flags):
-        page = (self.out / "report.html").read_text()
-        probed = self.out / "probed.html"
+    def probe(self, *flags, folder=None):
+        folder = folder or self.out
+        page = (folder / "report.html").read_text()
+        probed = folder / "probed.html"
         probed.write_text(page.replace("<main>", CATCH + "<main>", 1).replace("</body>", PROBE + "</body>"))
         done = browse(probed, "--dump-dom", *flags)
         # The browser's hint about reading pixels is for the probe.
@@ -118,6 +120,22 @@ class Report(unittest.TestCase):
                 self.assertEqual(seen["statements"], len(self.results["statements"]))
                 self.assertIn("darkformer variance --out", seen["command"])
                 self.assertEqual(seen["dark"] == "rgb(13, 17, 23)", "preferredColorScheme=0" in flags[-1])
+
+    def test_the_page_of_an_analysis(self):
+        text, to = self.out.parent / "text.txt", self.out.parent / "analysis"
+        text.write_text("\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))[:6]))
+        subprocess.run([PROGRAM, "analyze", ROOT / "models" / "gemma-tiny", "--data", text, "--context", "64", "--tokens", "2048",
+                        "--out", to], capture_output=True, check=True)
+        results = json.loads((to / "results.json").read_text())
+        for width in (1200, 500):
+            seen = self.probe(f"--window-size={width},900", folder=to)
+            self.assertEqual(seen["errors"], [])
+            self.assertEqual(seen["charts"], sum(f["type"] == "lines" for s in results["sections"] for f in s["figures"]))
+            self.assertGreater(seen["least"], 1000)
+            self.assertLessEqual(seen["wide"], 0)
+            self.assertGreater(seen["heat"], 100)
+            self.assertEqual(seen["statements"], len(results["statements"]))
+            self.assertIn("darkformer analyze", seen["command"])
 
     def test_it_prints(self):
         paper = self.out / "report.pdf"

@@ -117,6 +117,13 @@ class Errors(unittest.TestCase):
         self.assertEqual(str(caught.exception).count("\n"), 0)
         self.assertIn("at least one feature", str(caught.exception))
 
+    def test_second_derivatives_are_refused(self):
+        p = problem(torch.float32)
+        for out in (ops.dark_attention(p["q"], p["k"], p["v"], p["draws"], p["factor"]), ops.exact_attention(p["q"], p["k"], p["v"])):
+            with self.assertRaises(RuntimeError) as caught:
+                torch.autograd.grad(out.sum(), p["q"], create_graph=True)
+            self.assertIn("second derivative", str(caught.exception))
+
     def test_meta(self):
         p = {name: tensor.detach().to("meta") for name, tensor in problem(torch.float32, time=7).items()}
         inputs = [p["q"], p["k"], p["v"], p["draws"], p["factor"]]

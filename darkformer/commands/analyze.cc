@@ -1,0 +1,126 @@
+// darkformer analyze: what random features will do to a model's attention, before it is converted.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/analyze.h"
+
+#include <iomanip>
+#include <ostream>
+
+#include "darkformer/base/error.h"
+#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/analyze_report.h"
+#include "darkformer/commands/data_files.h"
+#include "darkformer/commands/model_options.h"
+#include "darkformer/evaluation/analysis_file.h"
+#include "darkformer/report/page.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct AnalyzeOptions {
+  fs::path model;
+  std::vector<fs::path> data;
+  std::int64_t context = 1024, tokens = 65536;
+  std::vector<std::int64_t> features;
+  double target = 0.1;
+  std::optional<fs::path> cache;
+  fs::path out;
+
+  void visit(auto&& field) {
+    field("model", model, "model folder with exact attention; it is not changed",
+          {.positional = true, .required = true});
+    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
+    field("context", context, "tokens of a window", {.minimum = 2});
+    field("tokens", tokens,
+          "tokens to read, in windows spread evenly over the text; one window in "
+          "eight is held out to measure on",
+          {.minimum = 1});
+    field("features", features, "numbers of random features to try",
+          {.minimum = 1, .empty_means = "half, once, twice and four times the head size"});
+    field("target", target, "error of a layer's output that counts as good without training",
+          {.minimum = 0.001, .maximum = 1});
+    field("cache", cache, "folder for tokenised texts",
+          {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
+    field("out", out, "folder for analysis.json, moments.safetensors, results.json and report.html",
+          {.required = true, .value_name = "DIR"});
+  }
+};
+
+void print_layers(const ModelAnalysis& analysis, std::ostream& out) {
+  out << "layer  advice\n";
+  for (const LayerAnalysis& layer : analysis.layers) {
+    out << std::setw(5) << layer.layer << "  "
+        << (layer.advice.spec.kind == AttentionKind::kExact ? "keep exact: " : "")
+        << layer.advice.reason << '\n';
+  }
+  for (const Correlation& c : analysis.correlations) {
+    out << "rank correlation of predicted and measured errors, " << c.features
+        << " features: " << std::fixed << std::setprecision(2) << c.predicted << '\n';
+  }
+  out << analysis.verdict() << '\n';
+}
+
+void analyze(const AnalyzeOptions& o, Context& context) {
+  AnalysisRun run{o.model, o.data, o.cache.value_or(fs::path()), o.context, {}};
+  run.options = {o.tokens, o.features, o.target, static_cast<std::uint64_t>(context.common.seed)};
+  const std::shared_ptr<Gemma> model = load_gemma(o.model);
+  const ModelAnalysis analysis = run_analysis(run, *model, context);
+  write_analysis_folder(o.out, analysis, run, context);
+  if (context.common.json) {
+    OrderedJson object = analysis_json(analysis, o.model.string());
+    object.erase("layers");
+    object["out"] = o.out.string();
+    context.print_json(object);
+    return;
+  }
+  print_layers(analysis, context.out);
+  context.out << "wrote " << (o.out / "report.html").string() << " and "
+              << (o.out / "analysis.json").string() << '\n';
+}
+
+}  // namespace
+
+ModelAnalysis run_analysis(const AnalysisRun& run, Gemma& model, const Context& context) {
+  const Tokenizer tokenizer = load_tokenizer(run.model, model.config());
+  const EvaluationWindows windows(open_data(run.data, run.cache, tokenizer, context), run.context);
+  Progress progress = context.progress("analyze", analysis_tokens(windows, run.options), "tokens");
+  std::int64_t shown = 0;
+  return analyze_model(model, windows, run.options, [&](std::int64_t read) {
+    context.stop_if_interrupted("stopped; nothing was written");
+    progress.advance(read - shown);
+    shown = read;
+  });
+}
+
+void write_analysis_folder(const fs::path& folder,
+                           const ModelAnalysis& analysis,
+                           const AnalysisRun& run,
+                           const Context& context) {
+  fs::create_directories(folder);
+  write_analysis(folder, analysis, run.model.string());
+  report::Results results = analysis_results(analysis, run.model.string());
+  results.command = context.command_line();
+  results.settings = context.settings();
+  write_json(folder / "results.json", report::results_json(results));
+  report::write_report(folder / "results.json", folder / "report.html");
+}
+
+Command analyze_command() {
+  return make_command<AnalyzeOptions>(
+      {.name = "analyze",
+       .summary = "Measure what random features would do to a model's attention",
+       .example = "darkformer analyze gemma-2b --data text.jsonl --out analysis\n"
+                  "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-auto",
+       .details =
+           "One pass over the text, with memory that does not grow with it. For every layer and "
+           "head: means, spectra and anisotropy of queries and keys, where the attention looks, "
+           "and "
+           "for every estimator the predicted and the measured error of the attention's output on "
+           "held-out tokens; then what to convert each layer to, or why not. Writes report.html, "
+           "one page that opens offline, analysis.json and moments.safetensors, from which convert "
+           "--analysis takes what it needs, and results.json, the numbers behind the page."},
+      analyze);
+}
+
+}  // namespace darkformer

@@ -1,0 +1,37 @@
+// From options and text to the gate's c and b.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/convert_gate.h"
+
+#include <algorithm>
+
+#include "darkformer/commands/data_files.h"
+#include "darkformer/commands/model_options.h"
+#include "darkformer/evaluation/collect_near_mass.h"
+
+namespace darkformer {
+
+NearMasses near_masses(const ConvertOptions& o,
+                       const AttentionSpec& spec,
+                       Gemma& model,
+                       const Context& context) {
+  constexpr std::int64_t kEnough = 8192;  // tokens: a share of attention, not a covariance
+  if (!spec.gate || o.gate_bias || o.data.empty()) {
+    return {};
+  }
+  const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
+  const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
+  return collect_near_mass(model, spec, windows, std::min(o.tokens, kEnough), [&](std::int64_t) {
+    context.stop_if_interrupted("stopped; nothing was written");
+  });
+}
+
+void start_gate_of(const ConvertOptions& o,
+                   std::int64_t layer,
+                   const NearMasses& masses,
+                   Gemma& model) {
+  const double scale = o.data.empty() ? kGateScale : kCalibratedGateScale;
+  start_gate(*model.block(layer)->attention()->mixer(), {o.gate_scale.value_or(scale), o.gate_bias},
+             masses.empty() ? nullptr : masses[static_cast<std::size_t>(layer)].get());
+}
+
+}  // namespace darkformer

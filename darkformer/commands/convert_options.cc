@@ -1,0 +1,204 @@
+// Which options of convert fit together.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/convert_options.h"
+
+#include <algorithm>
+#include <array>
+
+#include "darkformer/base/error.h"
+#include "darkformer/commands/layer_list.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Options of features mean nothing to the kinds that have none.
+constexpr std::array<const char*, 12> kOfFeatures = {
+    "features",  "rank",   "window", "sinks",     "gate", "gate-scale",
+    "gate-bias", "centre", "init",   "placement", "rope", "iid"};
+
+bool is_of_features(const std::string& name) {
+  return std::find(kOfFeatures.begin(), kOfFeatures.end(), name) != kOfFeatures.end();
+}
+
+void check_gate(const ConvertOptions& o, const Context& context) {
+  for (const Field& field : context.fields) {
+    if (field.given && field.name.starts_with("gate") && o.window == 0) {
+      throw UsageError(concat(field.name == "gate" && !o.gate ? "--no-gate" : field.flag(),
+                              " is about the join of a window and the far field; give --window"));
+    }
+    if (field.given && field.name.starts_with("gate-") && !o.gate) {
+      throw UsageError(concat(field.flag(), " has no meaning with --no-gate"));
+    }
+  }
+}
+
+void check_kind(const ConvertOptions& o, const Context& context) {
+  const AttentionKind kind = *find_attention_kind(o.attention);
+  for (const Field& field : context.fields) {
+    if (field.given && is_of_features(field.name) && !has_features(kind)) {
+      throw UsageError(concat("--", field.name, " has no meaning for --attention ", o.attention));
+    }
+  }
+  if (o.clip && kind != AttentionKind::kImportance) {
+    throw UsageError("--clip has a meaning for --attention importance only");
+  }
+  if (was_given(context, "init") && kind != AttentionKind::kDark) {
+    throw UsageError(concat("--init has no meaning for --attention ", o.attention));
+  }
+  check_gate(o, context);
+  if (o.clip && !(*o.clip > 0.0)) {
+    throw UsageError(concat("--clip: wanted a number above 0, got ", *o.clip));
+  }
+}
+
+void check_automatic(const ConvertOptions& o, const Context& context) {
+  if (o.budget && !o.automatic) {
+    throw UsageError("--budget has a meaning with --auto only");
+  }
+  if (!o.automatic) {
+    return;
+  }
+  if (!o.analysis) {
+    throw UsageError("--auto needs what darkformer analyze wrote; give --analysis FILE");
+  }
+  for (const Field& field : context.fields) {
+    if (field.given && (field.name == "attention" || field.name == "clip" || field.name == "fold" ||
+                        is_of_features(field.name))) {
+      throw UsageError(concat("--", field.name,
+                              " has no meaning with --auto, which chooses for "
+                              "each layer"));
+    }
+  }
+}
+
+void check_moments(const ConvertOptions& o) {
+  if (o.analysis && !o.data.empty()) {
+    throw UsageError("--data and --analysis exclude each other: both are where moments come from");
+  }
+  const std::string asks = needs_moments(o);
+  if (!asks.empty() && o.data.empty() && !o.analysis) {
+    throw UsageError(
+        concat(asks, " needs text to measure on; give --data FILE or --analysis FILE"));
+  }
+}
+
+void check_fold(const ConvertOptions& o, const Context& context) {
+  if (!o.fold) {
+    return;
+  }
+  if (folds_present(o, context)) {
+    for (const Field& field : context.fields) {
+      if (field.given && (is_of_features(field.name) || field.name == "data" ||
+                          field.name == "analysis" || field.name == "clip")) {
+        throw UsageError(concat("--", field.name,
+                                " has no meaning where --fold takes the factors "
+                                "of a converted model; give --attention dark "
+                                "to convert anew"));
+      }
+    }
+    return;
+  }
+  if (o.attention != "dark" || o.rope != "before") {
+    throw UsageError(
+        "--fold needs --attention dark --rope before: nothing else has a factor next "
+        "to the projections");
+  }
+  if (o.init == "identity") {
+    throw UsageError(
+        "--fold of --init identity changes nothing; give another --init, or fold a "
+        "trained model by --fold alone");
+  }
+}
+
+void check_out(const ConvertOptions& o) {
+  std::error_code failed;
+  require(!fs::equivalent(o.model, o.out, failed), "--out is the model's own folder, ",
+          o.model.string(), "; give another");
+  const auto inside =
+      fs::weakly_canonical(o.out, failed).lexically_relative(fs::weakly_canonical(o.model, failed));
+  require(inside.empty() || *inside.begin() == "..", "--out is inside the model's own folder, ",
+          o.model.string(), "; give another");
+  require(!fs::exists(o.out / "config.json", failed), o.out.string(),
+          " holds a model already; remove it or give another --out");
+}
+
+}  // namespace
+
+bool was_given(const Context& context, const std::string& name) {
+  return std::any_of(context.fields.begin(), context.fields.end(),
+                     [&](const Field& field) { return field.given && field.name == name; });
+}
+
+bool folds_present(const ConvertOptions& o, const Context& context) {
+  return o.fold && !was_given(context, "attention");
+}
+
+void check_options(const ConvertOptions& o, const Context& context) {
+  check_automatic(o, context);
+  check_moments(o);
+  check_fold(o, context);
+  check_out(o);
+  check_kind(o, context);
+}
+
+AttentionSpec spec_of(const ConvertOptions& o, const GemmaConfig& config) {
+  AttentionSpec spec;
+  spec.kind = *find_attention_kind(o.attention);
+  if (!has_features(spec.kind)) {
+    return spec;
+  }
+  spec.features = o.features.value_or(config.head_dim);
+  spec.rank = o.rank.value_or(config.head_dim);
+  spec.window = o.window, spec.sinks = o.sinks;
+  spec.centre = o.centre, spec.orthogonal = !o.iid;
+  spec.gate = o.gate && o.window > 0;
+  spec.placement = o.placement == "layer"        ? Placement::kLayer
+                   : o.placement == "query-head" ? Placement::kQueryHead
+                                                 : Placement::kKvHead;
+  spec.rope = o.rope == "before" ? RopeOrder::kBefore : RopeOrder::kAfter;
+  try {
+    check_attention_spec(spec, config.head_dim, "this conversion");
+  } catch (const Error& error) {
+    // What the user asked for cannot be: wrong usage, not a failure.
+    throw UsageError(error.what());
+  }
+  return spec;
+}
+
+std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const GemmaConfig& config) {
+  std::vector<bool> chosen(static_cast<std::size_t>(config.layers), false);
+  if (o.layers.empty()) {
+    for (std::int64_t i = 0; i < config.layers; ++i) {
+      // Turning back applies to whatever was converted.
+      chosen[i] = o.attention == "exact" || !config.is_sliding(i);
+    }
+  }
+  for (const std::int64_t i : parse_layers("--layers", o.layers, config.layers)) {
+    chosen[i] = true;
+  }
+  for (const std::int64_t i : parse_layers("--keep-exact", o.keep_exact, config.layers)) {
+    chosen[i] = false;
+  }
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    if (chosen[i]) {
+      result.push_back(i);
+    }
+  }
+  if (result.empty()) {
+    throw UsageError(o.keep_exact.empty() ? "every layer has a sliding window; choose with --layers"
+                                          : "--keep-exact leaves no layer to convert");
+  }
+  return result;
+}
+
+std::string needs_moments(const ConvertOptions& o) {
+  if (has_log_weights(*find_attention_kind(o.attention))) {
+    return "--attention " + o.attention;
+  }
+  return o.centre ? "--centre" : o.init != "identity" ? "--init " + o.init : "";
+}
+
+}  // namespace darkformer

@@ -1,0 +1,110 @@
+// The options of darkformer convert, and what they mean together.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "darkformer/commands/command.h"
+#include "darkformer/model/conversion.h"
+#include "darkformer/model/gemma_config.h"
+
+namespace darkformer {
+
+struct ConvertOptions {
+  std::filesystem::path model;
+  std::string attention = "dark";
+  std::optional<std::int64_t> features, rank;
+  std::int64_t window = 0, sinks = 0;
+  bool centre = false, iid = false, gate = true;
+  std::string init = "identity", placement = "kv-head", rope = "after";
+  std::vector<std::string> layers, keep_exact;
+  std::vector<std::filesystem::path> data;
+  std::optional<std::filesystem::path> analysis;
+  bool automatic = false, fold = false;
+  std::optional<std::int64_t> budget;
+  std::optional<double> clip, gate_scale, gate_bias;
+  std::int64_t tokens = 65536, context = 1024;
+  std::filesystem::path out;
+
+  void visit(auto&& field) {
+    field("model", model, "model folder to convert; it is not changed",
+          {.positional = true, .required = true});
+    field("attention", attention,
+          "attention of the converted layers; exact turns a converted model back",
+          {.choices = {"exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf",
+                       "constant", "random"}});
+    field("features", features, "random features per head",
+          {.minimum = 1, .empty_means = "the head size"});
+    field("rank", rank, "rank of the covariance (dark)",
+          {.minimum = 1, .empty_means = "the head size"});
+    field("window", window, "nearest keys that stay exact, the token's own included",
+          {.minimum = 0});
+    field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
+    field("gate", gate,
+          "with a window: join it to the far field by a learned gate (off: one common normaliser)");
+    field("gate-scale", gate_scale,
+          "where the gate's weight c on the difference of the normalisers starts: 1 is one common "
+          "normaliser, 0 a plain gate",
+          {.empty_means = "0 with --data, 0.5 without"});
+    field("gate-bias", gate_bias, "where the gate's bias starts",
+          {.empty_means = "from the attention within the window on --data, or 0"});
+    field("centre", centre, "centre queries and keys by their means over --data or --analysis");
+    field("init", init,
+          "where the covariance's factor starts (dark); all but identity need --data or --analysis",
+          {.choices = factor_start_names()});
+    field("clip", clip,
+          "raise the proposal's inverse covariance to this where the optimal one does not exist "
+          "(importance)",
+          {.empty_means = "refuse"});
+    field("placement", placement, "one set of parameters for each of these",
+          {.choices = {"kv-head", "query-head", "layer"}});
+    field("rope", rope, "does the factor act before or after the rotation",
+          {.choices = {"after", "before"}});
+    field("fold", fold,
+          "multiply a factor that acts before the rotation into the projections, which cannot be "
+          "undone: one started by --init, or without --attention those of a converted MODEL");
+    field("iid", iid, "independent draws instead of orthogonal ones");
+    field("layers", layers, "layers to convert: numbers, ranges (3-7) or all",
+          {.value_name = "LAYERS", .empty_means = "all layers without a sliding window"});
+    field("keep-exact", keep_exact, "layers to leave exact: numbers or ranges",
+          {.value_name = "LAYERS"});
+    field("data", data,
+          "text to take means and covariances from (.txt, .jsonl, .json.gz, .zst or token shards)");
+    field("tokens", tokens, "tokens of --data to read", {.minimum = 1});
+    field("context", context, "tokens per window while reading --data", {.minimum = 1});
+    field("analysis", analysis,
+          "analysis.json of this model (or its folder), to take means and covariances from instead "
+          "of --data",
+          {.empty_means = "none"});
+    field("auto", automatic,
+          "let --analysis choose attention, features and window of each layer, or keep it exact");
+    field("budget", budget,
+          "with --auto: bytes that the decoding state may take at the model's longest text",
+          {.value_name = "BYTES", .minimum = 1, .empty_means = "as the analysis advises"});
+    field("out", out, "folder to write", {.required = true, .value_name = "DIR"});
+  }
+};
+
+// Is the option set by the user?
+bool was_given(const Context& context, const std::string& name);
+
+// UsageError where options exclude each other, mean nothing together or lack another; Error where
+// --out would harm a folder.
+void check_options(const ConvertOptions& options, const Context& context);
+
+// The attention that the options describe. UsageError: it cannot be.
+AttentionSpec spec_of(const ConvertOptions& options, const GemmaConfig& config);
+
+// The layers that --layers and --keep-exact leave, in order. UsageError: none.
+std::vector<std::int64_t> chosen_layers(const ConvertOptions& options, const GemmaConfig& config);
+
+// Which option asks for moments, or none.
+std::string needs_moments(const ConvertOptions& options);
+
+// --fold alone: the factors that MODEL has.
+bool folds_present(const ConvertOptions& options, const Context& context);
+
+}  // namespace darkformer

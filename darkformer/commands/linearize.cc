@@ -1,0 +1,307 @@
+// darkformer linearize: from a Gemma to a finetuned one with linear-time attention, in one command.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+#include <iomanip>
+#include <ostream>
+
+#include "darkformer/base/error.h"
+#include "darkformer/commands/command.h"
+#include "darkformer/commands/data_files.h"
+#include "darkformer/commands/linearize_report.h"
+#include "darkformer/commands/model_options.h"
+#include "darkformer/commands/stages.h"
+#include "darkformer/commands/subcommand.h"
+#include "darkformer/report/page.h"
+#include "darkformer/text/held_out_shard.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+struct LinearizeOptions {
+  fs::path model;
+  std::vector<fs::path> data, eval_data;
+  fs::path out;
+  std::string attention = "dark";
+  std::optional<std::int64_t> features;
+  std::int64_t window = 16;
+  bool centre = true, analyze = true;
+  std::optional<std::int64_t> budget;
+  std::vector<std::string> keep_exact;
+  std::int64_t steps = 1000;
+  std::optional<std::int64_t> tokens;
+  std::int64_t transfer_steps = 0;
+  std::string train = "all";
+  std::int64_t batch = 8, context = 1024;
+  double lr = 1e-4, factor_lr_scale = 5;
+  std::int64_t checkpoint_every = 100, eval_tokens = 65536, analysis_tokens = 65536;
+  std::optional<fs::path> cache;
+
+  void visit(auto&& field) {
+    field("model", model, "model folder to start from; it is not changed",
+          {.positional = true, .required = true});
+    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
+    field("out", out, "folder of the whole", {.required = true, .value_name = "DIR"});
+    field("eval-data", eval_data, "texts to measure on",
+          {.empty_means = "a twentieth of --data, held out"});
+    field("attention", attention, "attention of the converted layers",
+          {.choices = {"performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf"}});
+    field("features", features, "random features per head",
+          {.minimum = 1, .empty_means = "the head size"});
+    field("window", window, "nearest keys that stay exact; 0: linear attention alone",
+          {.minimum = 0});
+    field("centre", centre, "centre queries and keys by their means over --data");
+    field("keep-exact", keep_exact, "layers to leave exact: numbers or ranges",
+          {.value_name = "LAYERS"});
+    field("analyze", analyze, "look first at what random features will do to each layer");
+    field(
+        "budget", budget,
+        "let the analysis choose attention, features and window of each layer, or keep it exact, "
+        "so that the decoding state takes at most these bytes at the model's longest text",
+        {.value_name = "BYTES", .minimum = 1, .empty_means = "as the options say, in every layer"});
+    field("steps", steps, "steps of finetuning", {.minimum = 1});
+    field("tokens", tokens, "tokens to finetune on, instead of --steps",
+          {.minimum = 1, .empty_means = "--steps times --batch times --context"});
+    field("transfer-steps", transfer_steps,
+          "steps before it in which each layer's attention alone learns from the original's",
+          {.minimum = 0});
+    field("train", train, "what finetuning trains", {.choices = {"all", "attention"}});
+    field("batch", batch, "windows of a step", {.minimum = 1});
+    field("context", context, "tokens of a window", {.minimum = 1});
+    field("lr", lr, "learning rate at its peak", {.minimum = 0});
+    field("factor-lr-scale", factor_lr_scale, "learning rate of M over that of the others",
+          {.minimum = 0});
+    field("checkpoint-every", checkpoint_every, "steps between checkpoints", {.minimum = 1});
+    field("analysis-tokens", analysis_tokens, "tokens to analyze", {.minimum = 1});
+    field("eval-tokens", eval_tokens, "tokens to measure on, at most", {.minimum = 1});
+    field("cache", cache, "folder for tokenised texts",
+          {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
+  }
+};
+
+constexpr double kHeldOut = 0.05;
+
+std::string word_of(const auto& value) {
+  return concat(value);
+}
+// The shortest text that reads back as the same number.
+std::string word_of(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+template <class... Parts>
+void add(Words& words, const Parts&... parts) {
+  (words.push_back(word_of(parts)), ...);
+}
+
+void add_files(Words& words, const char* flag, const std::vector<fs::path>& files) {
+  for (const fs::path& file : files) {
+    add(words, flag, file.string());
+  }
+}
+
+class Linearization {
+ public:
+  Linearization(const LinearizeOptions& options, Context& context)
+      : o_(options), context_(context), stages_(options.out, context) {}
+
+  void run() {
+    if (o_.eval_data.empty()) {
+      stages_.run("hold-out", [&] { return hold_out(); });
+    }
+    facts_.base = stage("eval-original", eval_words(o_.model, {"--no-attribution"}));
+    if (o_.analyze) {
+      facts_.analysis = stage("analyze", analyze_words());
+    }
+    facts_.conversion = convert();
+    facts_.converted =
+        stage("eval-converted",
+              eval_words(converted(), {"--against", o_.model.string(), "--no-attribution"}));
+    if (o_.transfer_steps > 0) {
+      stage("transfer", transfer_words());
+      facts_.logs.push_back(transferred() / "log.jsonl");
+    }
+    stage("finetune", finetune_words());
+    facts_.logs.push_back(tuned() / "log.jsonl");
+    facts_.tuned =
+        stage("eval-finetuned", eval_words(tuned() / "final", {"--against", o_.model.string()}));
+    report();
+  }
+
+ private:
+  fs::path analysis() const { return o_.out / "analysis"; }
+  fs::path converted() const { return o_.out / "converted"; }
+  fs::path transferred() const { return o_.out / "transfer"; }
+  fs::path tuned() const { return o_.out / "finetune"; }
+  fs::path held_out() const { return o_.out / "held-out.tokens"; }
+  std::int64_t steps() const {
+    const std::int64_t step = o_.batch * o_.context;
+    return o_.tokens ? (*o_.tokens + step - 1) / step : o_.steps;
+  }
+
+  // A stage that is a command.
+  OrderedJson stage(const std::string& name, const Words& words) {
+    facts_.commands.push_back(shell_line(words));
+    return stages_.run(name, [&] { return run_subcommand(words, context_); });
+  }
+
+  OrderedJson hold_out() {
+    const Tokenizer tokenizer =
+        load_tokenizer(o_.model, read_gemma_config(o_.model / "config.json"));
+    const auto tokens = std::make_shared<PackedTokens>(
+        open_data(o_.data, o_.cache.value_or(fs::path()), tokenizer, context_));
+    const CorpusSplit split = split_corpus(tokens, {.context = o_.context, .held_out = kHeldOut});
+    const std::int64_t written =
+        write_held_out(split, token_encoder(tokenizer), o_.eval_tokens, held_out());
+    return {{"tokens", written}};
+  }
+
+  Words analyze_words() const {
+    Words words = {"analyze", o_.model.string()};
+    add_files(words, "--data", o_.data);
+    add(words, "--context", std::max<std::int64_t>(2, o_.context));
+    add(words, "--tokens", o_.analysis_tokens, "--out", analysis().string());
+    if (o_.cache) {
+      add(words, "--cache", o_.cache->string());
+    }
+    return words;
+  }
+
+  void add_attention(Words& words) const {
+    add(words, "--attention", o_.attention, "--window", o_.window);
+    if (o_.features) {
+      add(words, "--features", *o_.features);
+    }
+    if (o_.centre) {
+      add(words, "--centre");
+    }
+  }
+
+  OrderedJson convert() {
+    Words words = {"convert", o_.model.string()};
+    if (o_.budget) {
+      add(words, "--analysis", analysis().string(), "--auto", "--budget", *o_.budget);
+    } else {
+      add_attention(words);
+      add_files(words, "--data", o_.data);
+    }
+    for (const std::string& layers : o_.keep_exact) {
+      add(words, "--keep-exact", layers);
+    }
+    add(words, "--context", o_.context, "--out", converted().string());
+    facts_.commands.push_back(shell_line(words));
+    return stages_.run("convert", [&] {
+      // Left by a call that was killed between the folder and the note that it is whole.
+      fs::remove_all(converted());
+      return run_subcommand(words, context_);
+    });
+  }
+
+  Words training_words(const fs::path& from, const fs::path& to, std::int64_t steps) const {
+    Words words = {"finetune", from.string()};
+    add_files(words, "--data", o_.data);
+    add(words, "--steps", steps, "--batch", o_.batch, "--context", o_.context, "--lr", o_.lr);
+    add(words, "--warmup", steps / 20, "--factor-lr-scale", o_.factor_lr_scale);
+    add(words, "--checkpoint-every", o_.checkpoint_every, "--keep", 1, "--out", to.string());
+    add(words, "--held-out", o_.eval_data.empty() ? kHeldOut : 0.0, "--resume");
+    if (o_.cache) {
+      add(words, "--cache", o_.cache->string());
+    }
+    return words;
+  }
+
+  Words transfer_words() const {
+    Words words = training_words(converted(), transferred(), o_.transfer_steps);
+    add(words, "--train", "attention", "--teacher", o_.model.string());
+    add(words, "--distill-attention", 1, "--distill-logits", 0, "--loss-weight", 0);
+    return words;
+  }
+
+  Words finetune_words() const {
+    const fs::path from = o_.transfer_steps > 0 ? transferred() / "final" : converted();
+    Words words = training_words(from, tuned(), steps());
+    add(words, "--train", o_.train);
+    return words;
+  }
+
+  Words eval_words(const fs::path& model, const Words& more) const {
+    Words words = {"eval", model.string()};
+    add_files(words, "--data",
+              o_.eval_data.empty() ? std::vector<fs::path>{held_out()} : o_.eval_data);
+    add(words, "--context", o_.context, "--max-tokens", o_.eval_tokens);
+    if (o_.cache) {
+      add(words, "--cache", o_.cache->string());
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  void report() {
+    report::Results results = linearize_results(facts_);
+    results.command = context_.command_line();
+    results.settings = context_.settings();
+    const fs::path file = o_.out / "results.json", page = o_.out / "report.html";
+    write_json(file, report::results_json(results));
+    report::write_report(file, page);
+    if (context_.common.json) {
+      OrderedJson object;
+      object["model"] = (tuned() / "final").string();
+      object["report"] = page.string();
+      object["tokens"] = steps() * o_.batch * o_.context;
+      object["base"] = facts_.base, object["converted"] = facts_.converted;
+      object["finetuned"] = facts_.tuned;
+      context_.print_json(object);
+      return;
+    }
+    print(page);
+  }
+
+  void print(const fs::path& page) const {
+    const auto line = [&](const char* name, const OrderedJson& result) {
+      context_.out << std::left << std::setw(12) << name << std::fixed << std::setprecision(4)
+                   << " loss " << result["loss"].get<double>() << ", accuracy "
+                   << result["accuracy"].get<double>() << '\n';
+    };
+    line("original", facts_.base), line("converted", facts_.converted);
+    line("finetuned", facts_.tuned);
+    context_.out << "model: " << (tuned() / "final").string() << "\nreport: " << page.string()
+                 << '\n';
+  }
+
+  const LinearizeOptions& o_;
+  Context& context_;
+  Stages stages_;
+  LinearizeFacts facts_;
+};
+
+void linearize(const LinearizeOptions& options, Context& context) {
+  if (options.budget && !options.analyze) {
+    throw UsageError("--budget is met by the analysis; it has no meaning with --no-analyze");
+  }
+  Linearization(options, context).run();
+}
+
+}  // namespace
+
+Command linearize_command() {
+  return make_command<LinearizeOptions>(
+      {.name = "linearize",
+       .summary = "Analyze, convert, finetune and measure a model in one go",
+       .example =
+           "darkformer linearize gemma-2b --data text.jsonl --steps 1000 --out gemma-2b-linear",
+       .details =
+           "The whole way: hold text out, analyze, convert, (with --transfer-steps) teach each "
+           "layer's "
+           "attention by the original's, finetune, measure against the original, and write "
+           "report.html with before and after, what each component of the attention does, and the "
+           "curves. Stopped by Ctrl-C, a crash or a power cut, the same command goes on where it "
+           "was. The result is DIR/finetune/final; DIR/report.html also lists the single commands.",
+       .config = true},
+      linearize);
+}
+
+}  // namespace darkformer

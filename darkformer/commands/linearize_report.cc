@@ -1,0 +1,176 @@
+// Tables and curves from the stages' results.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/linearize_report.h"
+
+#include <iomanip>
+
+#include "darkformer/base/error.h"
+#include "darkformer/base/jsonl.h"
+#include "darkformer/base/system_info.h"
+
+namespace darkformer {
+namespace {
+
+using report::Section;
+
+constexpr const char* kSource = "stage results";
+constexpr double kKept = 0.98;  // of an accuracy: what we call kept
+
+double number(const OrderedJson& object, const char* key) {
+  return get_value<double>(object, key, kSource);
+}
+
+std::string percent(double share) {
+  return concat(std::fixed, std::setprecision(1), 100.0 * share, " %");
+}
+
+std::vector<OrderedJson> row(const std::string& name, const OrderedJson& result) {
+  std::vector<OrderedJson> cells = {name};
+  for (const char* key : {"loss", "perplexity", "accuracy", "kl", "agreement"}) {
+    cells.push_back(result.contains(key) ? result[key] : OrderedJson(""));
+  }
+  return cells;
+}
+
+Section before_and_after(const LinearizeFacts& facts) {
+  report::Table table{"On text that was not trained on",
+                      concat(get_value<std::int64_t>(facts.tuned, "tokens", kSource),
+                             " tokens; KL and agreement are with the original"),
+                      {"model", "loss", "perplexity", "accuracy", "KL", "agreement"},
+                      {row("original", facts.base), row("converted", facts.converted),
+                       row("finetuned", facts.tuned)}};
+  const auto bytes = [&](const char* key) {
+    return bytes_text(get_value<std::uint64_t>(facts.conversion, key, kSource));
+  };
+  return {"Before and after",
+          {concat("State of a sequence at ",
+                  get_value<std::int64_t>(facts.conversion, "context", kSource),
+                  " tokens: ", bytes("state_bytes"), " against ", bytes("exact_state_bytes"),
+                  " of keys and values.")},
+          {report::figure(table)}};
+}
+
+// The losses by position in the window, of the original and the result.
+Section by_position(const LinearizeFacts& facts) {
+  report::LineChart chart{"Loss by position",
+                          "the mean from each position to the next",
+                          {"position in the window", true},
+                          {"loss", false},
+                          {}};
+  const auto add = [&](const std::string& name, const OrderedJson& result) {
+    report::Series series{name, {}, {}};
+    for (const OrderedJson& bucket : result["by_position"]) {
+      series.x.push_back(number(bucket, "last") + 1);
+      series.y.push_back(number(bucket, "loss"));
+    }
+    chart.series.push_back(series);
+  };
+  add("original", facts.base), add("converted", facts.converted), add("finetuned", facts.tuned);
+  return {"Near and far", {}, {report::figure(chart)}};
+}
+
+Section components(const LinearizeFacts& facts) {
+  report::Table table{"The same weights with a part of the attention", "", {"component"}, {}};
+  table.columns.insert(table.columns.end(), {"loss", "accuracy"});
+  for (const OrderedJson& part : facts.tuned["attribution"]) {
+    std::vector<OrderedJson> cells = {part["component"], part["loss"], part["accuracy"]};
+    for (const OrderedJson& score : part["probe"]) {
+      if (table.rows.empty()) {
+        table.columns.push_back(concat(score["task"].get<std::string>(), " ", score["distance"]));
+      }
+      cells.push_back(score["accuracy"]);
+    }
+    table.rows.push_back(cells);
+  }
+  return {"What does the work",
+          {"Window only: no token looks further than the window. Linear only: the features for "
+           "every key. Constant far field: the far field replaced by the mean of its values. Copy "
+           "and recall: random tokens found again at a distance (darkformer eval)."},
+          {report::figure(table)}};
+}
+
+Section training(const LinearizeFacts& facts) {
+  report::LineChart chart{"Loss",
+                          "transfer trains the attention alone; finetuning starts at step 0 again",
+                          {"step", false},
+                          {"loss", false},
+                          {}};
+  for (const std::filesystem::path& file : facts.logs) {
+    const std::string name = file.parent_path().filename().string();
+    report::Series trained{name, {}, {}}, held_out{name + ", held out", {}, {}};
+    for (const Json& line : read_jsonl(file)) {
+      const auto step = get_value<double>(line, "step", file.string());
+      const auto loss = find_value<double>(line, "loss", file.string());  // null: not finite
+      const auto held_out_loss = find_value<double>(line, "held_out_loss", file.string());
+      if (loss) {
+        trained.x.push_back(step), trained.y.push_back(*loss);
+      }
+      if (held_out_loss) {
+        held_out.x.push_back(step), held_out.y.push_back(*held_out_loss);
+      }
+    }
+    held_out.dashed = true;
+    chart.series.push_back(trained);
+    if (!held_out.x.empty()) {
+      chart.series.push_back(held_out);
+    }
+  }
+  return {"Training", {}, {report::figure(chart)}};
+}
+
+// The accuracy of a component, or nothing where there is no such component.
+std::optional<double> accuracy_of(const OrderedJson& result, const std::string& component) {
+  for (const OrderedJson& part : result.value("attribution", OrderedJson::array())) {
+    if (part["component"] == component) {
+      return number(part, "accuracy");
+    }
+  }
+  return std::nullopt;
+}
+
+void add_statements(const LinearizeFacts& facts, report::Results& results) {
+  const double kept = number(facts.tuned, "accuracy") / number(facts.base, "accuracy");
+  results.statements.push_back({"Accuracy kept", kept >= kKept ? "holds" : "caveat",
+                                "next-token accuracy over that of the original", percent(kept)});
+  const auto full = accuracy_of(facts.tuned, "full");
+  const auto window = accuracy_of(facts.tuned, "window only");
+  if (full && window && *full > 0) {
+    const double share = *window / *full;
+    results.statements.push_back(
+        {"Done by more than the window", share < kKept ? "holds" : "caveat",
+         share < kKept ? "the window alone falls behind the whole"
+                       : "on this text the window alone is nearly as good as the whole: it does "
+                         "not tell whether the far field works; copy and recall do",
+         percent(share)});
+  }
+}
+
+std::vector<std::string> analysis_text(const OrderedJson& analysis) {
+  std::vector<std::string> text;
+  if (const auto verdict = find_value<std::string>(analysis, "verdict", kSource)) {
+    text.push_back(*verdict);
+  }
+  text.push_back("Layer by layer: analysis/report.html in this folder.");
+  return text;
+}
+
+}  // namespace
+
+report::Results linearize_results(const LinearizeFacts& facts) {
+  report::Results results;
+  results.kind = "linearize";
+  results.title = "A model with linear-time attention";
+  results.summary = concat("Accuracy ", std::setprecision(4), number(facts.base, "accuracy"),
+                           " before, ", number(facts.converted, "accuracy"), " converted, ",
+                           number(facts.tuned, "accuracy"), " finetuned.");
+  add_statements(facts, results);
+  results.sections = {before_and_after(facts), components(facts), by_position(facts),
+                      training(facts)};
+  if (!facts.analysis.is_null()) {
+    results.sections.push_back({"The analysis", analysis_text(facts.analysis), {}});
+  }
+  results.sections.push_back({"The same by hand", facts.commands, {}});
+  return results;
+}
+
+}  // namespace darkformer

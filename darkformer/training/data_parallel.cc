@@ -1,0 +1,325 @@
+// Ranks over c10d: a TCPStore to meet at, Gloo for the sums.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/training/data_parallel.h"
+
+#include <ATen/ops/empty.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#ifdef DARKFORMER_GLOO
+#include <c10/util/Logging.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#endif
+
+namespace darkformer {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::optional<int> number(const char* name, int minimum) {
+  const auto text = variable(name);
+  if (!text) {
+    return std::nullopt;
+  }
+  int value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  require(error == std::errc() && end == text->data() + text->size() && value >= minimum, name,
+          " is '", *text, "'; wanted a number of at least ", minimum);
+  return value;
+}
+
+std::string needed(const char* name, int ranks) {
+  const auto value = variable(name);
+  require(value.has_value(), name, " is not set, but WORLD_SIZE says that there are ", ranks,
+          " ranks; they meet at MASTER_ADDR:MASTER_PORT");
+  return *value;
+}
+
+}  // namespace
+
+std::optional<RankPlace> rank_place() {
+  const auto rank = number("RANK", 0), ranks = number("WORLD_SIZE", 1);
+  if (!rank && !ranks) {
+    return std::nullopt;
+  }
+  require(rank && ranks, "RANK and WORLD_SIZE belong together, but only ",
+          rank ? "RANK" : "WORLD_SIZE", " is set");
+  require(*rank < *ranks, "RANK is ", *rank, ", but WORLD_SIZE is ", *ranks);
+  if (*ranks == 1) {
+    return std::nullopt;
+  }
+  RankPlace place{.rank = *rank, .ranks = *ranks, .host = needed("MASTER_ADDR", *ranks)};
+  needed("MASTER_PORT", *ranks);
+  const int port = *number("MASTER_PORT", 1);
+  require(port <= 65535, "MASTER_PORT is ", port, "; wanted at most 65535");
+  place.port = static_cast<std::uint16_t>(port);
+  place.local_rank = number("LOCAL_RANK", 0).value_or(0);
+  place.local_ranks = number("LOCAL_WORLD_SIZE", 1).value_or(1);
+  place.store_given = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  return place;
+}
+
+#ifdef DARKFORMER_GLOO
+
+namespace {
+
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+// Reading and tokenising texts may take hours, and nobody answers meanwhile.
+constexpr std::chrono::hours kPreparationLimit{12};
+
+// Machines do not start at the same moment.
+constexpr std::chrono::minutes kJoiningLimit{10};
+
+// c10d tells of every try to reach a machine that is not up yet, and of failures that we tell of.
+void silence_c10d() {
+#ifdef C10_USE_GLOG
+  FLAGS_minloglevel = std::max(FLAGS_minloglevel, static_cast<int>(google::GLOG_FATAL));
+#else
+  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 3);  // fatal
+#endif
+}
+
+std::string first_line(const std::exception& error) {
+  const std::string_view text = error.what();
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+// This machine's address on the way to the meeting point: with several networks, the name of the
+// machine says little about which one the others are on.
+std::string own_address(const RankPlace& place) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(place.port);
+  require(getaddrinfo(place.host.c_str(), port.c_str(), &wanted, &found) == 0, "MASTER_ADDR '",
+          place.host, "' is not the name or address of a machine");
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> held(found, freeaddrinfo);
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    const int handle = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (handle < 0) {
+      continue;
+    }
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char text[NI_MAXHOST];
+    // Connecting a datagram socket sends nothing; it asks for the route.
+    const bool known = connect(handle, at->ai_addr, at->ai_addrlen) == 0 &&
+                       getsockname(handle, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+                       getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text,
+                                   nullptr, 0, NI_NUMERICHOST) == 0;
+    close(handle);
+    if (known) {
+      return text;
+    }
+  }
+  fail("there is no way from this machine to MASTER_ADDR ", place.host);
+}
+
+// The interface can be named, as for PyTorch.
+std::shared_ptr<gloo::transport::Device> gloo_device(const RankPlace& place) {
+  const auto interface = variable("GLOO_SOCKET_IFNAME");
+  return interface ? c10d::ProcessGroupGloo::createDeviceForInterface(*interface)
+                   : c10d::ProcessGroupGloo::createDeviceForHostname(own_address(place));
+}
+
+Store open_store(const RankPlace& place, milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = place.port;
+  options.isServer = place.rank == 0 && !place.store_given;
+  options.waitWorkers = false;
+  options.timeout = std::max<milliseconds>(timeout, kJoiningLimit);
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(place.host, options);
+  } catch (const std::exception& error) {
+    fail("rank ", place.rank, " of ", place.ranks,
+         options.isServer ? ": cannot listen at " : ": cannot reach rank 0 at ", place.host, ":",
+         place.port, ": ", first_line(error));
+  }
+}
+
+}  // namespace
+
+bool has_collectives() {
+  return true;
+}
+
+struct RankStore::Parts {
+  c10::intrusive_ptr<c10d::TCPStore> store;
+};
+
+RankStore::RankStore() : parts_(std::make_unique<Parts>()) {
+  silence_c10d();
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  options.waitWorkers = false;
+  parts_->store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+RankStore::~RankStore() = default;
+
+std::uint16_t RankStore::port() const {
+  return parts_->store->getPort();
+}
+
+struct Ranks::Parts {
+  Store store;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+};
+
+std::shared_ptr<Ranks> Ranks::join(const RankPlace& place, milliseconds timeout) {
+  return std::shared_ptr<Ranks>(new Ranks(place, timeout));
+}
+
+Ranks::Ranks(const RankPlace& place, milliseconds timeout)
+    : place_(place), timeout_(timeout), parts_(std::make_unique<Parts>()) {
+  silence_c10d();
+  // torchrun starts the ranks again after a failure, at the same meeting point.
+  const std::string round = variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  parts_->store =
+      c10::make_intrusive<c10d::PrefixStore>("darkformer/" + round, open_store(place, timeout));
+}
+Ranks::~Ranks() = default;
+
+void Ranks::lost(const std::string& reason) const {
+  const bool late = reason.find("imed out") != std::string::npos;
+  throw RankLost(concat(
+      "rank ", place_.rank, " of ", place_.ranks, ": another rank ",
+      late ? concat("did not answer for ", timeout_.count() / 1000, " s") : std::string("is gone"),
+      "; the run was stopped"));
+}
+
+void Ranks::in_turn(const std::string& name, bool first, const std::function<void()>& work) {
+  if (first) {
+    work();
+  }
+  try {
+    if (first) {
+      parts_->store->set(name, std::vector<std::uint8_t>{1});
+    } else {
+      parts_->store->wait({name}, kPreparationLimit);
+    }
+  } catch (const std::exception& error) {
+    lost(error.what());
+  }
+  if (!first) {
+    work();
+  }
+}
+
+void Ranks::after_the_first(const std::function<void()>& work) {
+  in_turn("first", is_first(), work);
+}
+
+void Ranks::after_the_first_here(const std::function<void()>& work) {
+  // Ranks of a machine are neighbours.
+  in_turn(concat("machine-of-", place_.rank - place_.local_rank), place_.local_rank == 0, work);
+}
+
+void Ranks::connect() {
+  if (parts_->group) {
+    return;
+  }
+  try {
+    // All have to be there before the first of them starts to count seconds.
+    if (parts_->store->add("arrived", 1) == place_.ranks) {
+      parts_->store->set("all", std::vector<std::uint8_t>{1});
+    }
+    parts_->store->wait({"all"}, kPreparationLimit);
+    auto options = c10d::ProcessGroupGloo::Options::create(timeout_);
+    options->devices.push_back(gloo_device(place_));
+    options->threads = 2;
+    parts_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(parts_->store, place_.rank,
+                                                                place_.ranks, options);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    lost(error.what());
+  }
+}
+
+std::function<void()> Ranks::start_sum(const at::Tensor& values) {
+  connect();
+  std::vector<at::Tensor> tensors = {values};
+  const auto work = parts_->group->allreduce(tensors);
+  return [this, work] {
+    try {
+      work->wait();
+    } catch (const std::exception& error) {
+      lost(error.what());
+    }
+  };
+}
+
+#else  // without Gloo's headers
+
+bool has_collectives() {
+  return false;
+}
+
+struct RankStore::Parts {};
+RankStore::RankStore() = default;
+RankStore::~RankStore() = default;
+std::uint16_t RankStore::port() const {
+  return 0;
+}
+
+struct Ranks::Parts {};
+std::shared_ptr<Ranks> Ranks::join(const RankPlace& place, milliseconds) {
+  fail("this build has no Gloo (its headers were not found), so it cannot train with ", place.ranks,
+       " ranks; install libgloo-dev and build again");
+}
+Ranks::~Ranks() = default;
+void Ranks::after_the_first(const std::function<void()>& work) {
+  work();
+}
+void Ranks::after_the_first_here(const std::function<void()>& work) {
+  work();
+}
+std::function<void()> Ranks::start_sum(const at::Tensor&) {
+  return [] {};
+}
+
+#endif
+
+void Ranks::sum(std::vector<double>& values) {
+  const at::Tensor all = at::empty({static_cast<std::int64_t>(values.size())}, at::kDouble);
+  std::copy(values.begin(), values.end(), all.data_ptr<double>());
+  start_sum(all)();
+  std::copy_n(all.data_ptr<double>(), values.size(), values.begin());
+}
+
+std::int64_t Ranks::from_first(std::int64_t number) {
+  const at::Tensor value = at::empty({1}, at::kLong);
+  *value.data_ptr<std::int64_t>() = is_first() ? number : 0;
+  start_sum(value)();
+  return *value.data_ptr<std::int64_t>();
+}
+
+void Ranks::require_equal(std::uint64_t number, const std::string& what) {
+  const auto mine = static_cast<std::int64_t>(number);
+  // One place for each rank, so that everybody sees whose number it is.
+  const at::Tensor all = at::empty({size()}, at::kLong);
+  std::fill_n(all.data_ptr<std::int64_t>(), size(), 0);
+  all.data_ptr<std::int64_t>()[rank()] = mine;
+  start_sum(all)();
+  for (int other = 1; other < size(); ++other) {
+    require(all.data_ptr<std::int64_t>()[other] == all.data_ptr<std::int64_t>()[0], "rank ", other,
+            " has other ", what, " than rank 0; all ranks need the same files and options");
+  }
+}
+
+}  // namespace darkformer

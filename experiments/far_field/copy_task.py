@@ -1,0 +1,75 @@
+"""The copy task: 128 random symbols, then the same 128 again; a small exact model that solves it, and how others are made of it.
+
+The exact model first learns on short documents that repeat 8 to 24 symbols, so that it looks for a symbol and not for a place, then on
+the task itself; those made of it are finetuned and measured on the task."""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+DISTANCE = 128
+SYMBOLS = [chr(0x4E00 + i) for i in range(256)]  # a character and the space before it become one token
+PIECES = 273 + 2 * len(SYMBOLS) + 1  # specials, white space and bytes; symbols with a space and without; the space
+CONTEXT = 2 * DISTANCE + 2  # BOS, the document, EOS: a window is a document
+MODEL = ["--layers", "2", "--hidden", "64", "--heads", "4", "--kv-heads", "4", "--head-dim", "32", "--intermediate", "128",
+         "--vocabulary", PIECES, "--init-deviation", "0.1"]
+SHORT = 64  # symbols of a document that repeats itself
+TRAINING = ["--lr", "3e-3", "--warmup", "20", "--eval-windows", "1", "--checkpoint-every", "100000"]
+SHORT_WINDOWS, WINDOWS = ["--context", SHORT + 2, "--batch", "32"], ["--context", CONTEXT, "--batch", "16"]
+SHORT_STEPS, LONG_STEPS, STEPS = 500, 150, 300
+
+
+def run(program, *arguments):
+    """The JSON result of a command; ends the experiment if it fails."""
+    command = [program, *map(str, arguments), "--quiet", "--json", "--threads", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def write_documents(file, count, seed, size, periods):
+    """Documents of `size` symbols: some different ones, as many as one of the periods, over and over."""
+    chance = random.Random(seed)
+    with open(file, "w", encoding="utf-8") as out:
+        for _ in range(count):
+            symbols = chance.sample(SYMBOLS, chance.choice(periods))
+            out.write(json.dumps({"text": "".join(" " + symbols[i % len(symbols)] for i in range(size))}) + "\n")
+
+
+class CopyTask:
+    """Data and the exact model in a folder; made once."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder = program, Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.short, self.text, self.held_out = (self.folder / f"{name}.jsonl" for name in ("short", "copy", "held-out"))
+        self.exact = self.folder / "exact" / "final"
+
+    def prepare(self):
+        if not self.held_out.exists():
+            write_documents(self.short, 20000, 1, SHORT, range(8, 25))
+            write_documents(self.text, 5000, 2, 2 * DISTANCE, [DISTANCE])
+            write_documents(self.held_out, 64, 3, 2 * DISTANCE, [DISTANCE])
+        if not self.exact.exists():
+            short = self.folder / "exact-short"
+            run(self.program, "pretrain", "--data", self.short, *MODEL, *TRAINING, *SHORT_WINDOWS, "--steps", SHORT_STEPS,
+                "--out", short, "--resume")
+            run(self.program, "finetune", short / "final", "--data", self.text, *TRAINING, *WINDOWS, "--steps", LONG_STEPS,
+                "--out", self.exact.parent, "--resume")
+
+    def accuracy(self, model):
+        """How much of the second half is right: the probe of `darkformer eval`, whose tokens are the task's."""
+        result = run(self.program, "eval", model, "--data", self.held_out, "--context", 2 * DISTANCE, "--probe", DISTANCE)
+        return {part["component"]: part["probe"][0]["accuracy"] for part in result["attribution"]}
+
+    def finetuned(self, name, convert, seed, finetune=()):
+        """Accuracies of the exact model converted and finetuned, by component."""
+        start, tuned = self.folder / f"{name}-{seed}-start", self.folder / f"{name}-{seed}"
+        if not start.exists():
+            run(self.program, "convert", self.exact, *convert, "--features", 32, "--seed", seed, "--out", start)
+        run(self.program, "finetune", start, "--data", self.text, *TRAINING, *WINDOWS, "--steps", STEPS,
+            "--factor-lr-scale", 5, *finetune, "--seed", seed, "--out", tuned, "--resume")
+        return self.accuracy(tuned / "final")

@@ -1,0 +1,251 @@
+"""Several processes train one model: they agree, and when one is gone all end, with one line, in time."""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["DARKFORMER"]
+WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from".split()
+TIMEOUT = 4  # seconds without an answer, as given to the ranks
+SLACK = 25   # seconds that a loaded machine may take besides
+
+
+def write_text(file):
+    chance = random.Random(1)
+    with open(file, "w", encoding="utf-8") as out:
+        for _ in range(400):
+            out.write(" ".join(chance.choice(WORDS) for _ in range(chance.randrange(5, 40))) + ".\n")
+
+
+def log_of(run):
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def children_of(process):
+    """Process ids by rank."""
+    found = {}
+    for folder in pathlib.Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if parent == process.pid:
+                    variables = dict(pair.split("=", 1) for pair in (folder / "environ").read_text().split("\0") if "=" in pair)
+                    found[int(variables["RANK"])] = int(folder.name)
+            except (OSError, KeyError, IndexError):
+                pass  # it ended meanwhile, or is not a rank yet
+    return found
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Ranks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.root = pathlib.Path(cls.folder.name)
+        cls.text = cls.root / "text.txt"
+        write_text(cls.text)
+        # A model and its tokens, so that the runs below start at once.
+        cls.run_to_the_end("base", "pretrain", *cls.shape(), "--steps", "1")
+        cls.model = cls.root / "base" / "final"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @staticmethod
+    def shape():
+        return ("--vocabulary", "340", "--layers", "2", "--hidden", "32", "--heads", "2", "--head-dim", "16",
+                "--attention", "dark", "--features", "16")
+
+    @classmethod
+    def command(cls, run, kind, *more):
+        model = (cls.model,) if kind == "finetune" else ()
+        return [str(word) for word in
+                (PROGRAM, kind, *model, "--data", cls.text, "--out", cls.root / run, "--cache", cls.root / "cache",
+                 "--context", "48", "--batch", "8", "--lr", "1e-3", "--held-out", "0.1", "--threads", "1", "--quiet", *more)]
+
+    @classmethod
+    def run_to_the_end(cls, run, kind, *more, **extra):
+        done = subprocess.run(cls.command(run, kind, *more), capture_output=True, text=True, check=False, **extra)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def start(self, run, *more):
+        """A long run that has made its first steps; its ranks by number."""
+        process = subprocess.Popen(self.command(run, "finetune", "--timeout", TIMEOUT, "--steps", "100000", *more),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        log = self.root / run / "log.jsonl"
+        while process.poll() is None and not (log.exists() and log.read_text().count("\n") >= 3):
+            time.sleep(0.02)
+        self.assertIsNone(process.poll(), process.stderr.read() if process.poll() is not None else "")
+        return process, children_of(process)
+
+    def expect_end(self, process, ranks, *words):
+        """All ranks are gone in time, and one line says why."""
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=120)
+        self.assertLess(time.monotonic() - began, TIMEOUT + SLACK)
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertEqual(errors.count("\n"), 1, errors)
+        for word in words:
+            self.assertIn(word, errors)
+        self.assertFalse([rank for rank, pid in ranks.items() if is_alive(pid)], "ranks are left")
+        return errors
+
+    def test_1_2_and_4_ranks_agree(self):
+        logs = {}
+        for count in (1, 2, 4):
+            self.run_to_the_end(f"agree-{count}", "finetune", "--nproc", count, "--steps", "6", "--recompute")
+            logs[count] = log_of(self.root / f"agree-{count}")
+        for count in (2, 4):
+            for want, got in zip(logs[1], logs[count]):
+                self.assertEqual(want["tokens"], got["tokens"])
+                self.assertAlmostEqual(want["loss"], got["loss"], delta=1e-4 * want["loss"])
+            # Before the first update only the order of the sums differs.
+            for key in ("loss", "gradient_norm"):
+                self.assertAlmostEqual(logs[1][0][key], logs[count][0][key], delta=1e-5 * logs[1][0][key])
+
+    def test_pretrain_learns_its_vocabulary_once(self):
+        self.run_to_the_end("fresh", "pretrain", *self.shape(), "--steps", "3", "--nproc", "2")
+        self.run_to_the_end("alone", "pretrain", *self.shape(), "--steps", "3")
+        self.assertEqual((self.root / "fresh/final/tokenizer.model").read_bytes(),
+                         (self.root / "alone/final/tokenizer.model").read_bytes())
+        self.assertAlmostEqual(log_of(self.root / "fresh")[-1]["loss"], log_of(self.root / "alone")[-1]["loss"], delta=1e-3)
+
+    def test_a_killed_rank_ends_the_others(self):
+        for rank in (0, 1):
+            process, ranks = self.start(f"killed-{rank}", "--nproc", "3")
+            self.assertEqual(sorted(ranks), [0, 1, 2])
+            os.kill(ranks[rank], signal.SIGKILL)
+            self.expect_end(process, ranks, f"rank {rank} was killed by signal 9", "no checkpoint yet")
+
+    def test_a_stopped_rank_ends_the_others(self):
+        process, ranks = self.start("stopped", "--nproc", "3", "--checkpoint-every", "2")
+        os.kill(ranks[1], signal.SIGSTOP)
+        errors = self.expect_end(process, ranks, "rank 1 did not answer", "go on after step ", "--resume")
+        # Fewer ranks go on from there.
+        command = errors[errors.index("with: darkformer ") + len("with: darkformer "):].split()
+        step = int(errors.split("go on after step ")[1].split()[0])
+        done = subprocess.run([PROGRAM, *command, "--nproc", "1", "--steps", str(step + 2)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([line["step"] for line in log_of(self.root / "stopped")], list(range(1, step + 3)))
+
+    def test_a_killed_launcher_leaves_nobody_behind(self):
+        process, ranks = self.start("launcher", "--nproc", "2")
+        process.kill()
+        process.communicate()
+        deadline = time.monotonic() + SLACK
+        while any(is_alive(pid) for pid in ranks.values()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertFalse([rank for rank, pid in ranks.items() if is_alive(pid)])
+
+    def test_ctrl_c_saves_once_and_says_how_to_go_on(self):
+        process, ranks = self.start("interrupted", "--nproc", "2")
+        process.send_signal(signal.SIGINT)
+        errors = self.expect_end(process, ranks, "stopped after step", "--resume")
+        self.assertEqual(errors.count("saved as"), 1)
+
+    def test_a_signal_to_one_rank_stops_all(self):
+        process, ranks = self.start("evicted", "--nproc", "2")
+        os.kill(ranks[1], signal.SIGTERM)
+        self.expect_end(process, ranks, "stopped after step", "--resume")
+
+    def test_from_4_ranks_onto_1(self):
+        more = ("--steps", "8", "--checkpoint-every", "4")
+        self.run_to_the_end("whole", "finetune", *more)
+        self.run_to_the_end("moved", "finetune", "--nproc", "4", *more)
+        # As if the run had ended after step 4.
+        shutil.rmtree(self.root / "moved/checkpoints/step-8")
+        shutil.rmtree(self.root / "moved/final")
+        self.run_to_the_end("moved", "finetune", "--nproc", "1", "--resume", *more)
+        whole, moved = log_of(self.root / "whole"), log_of(self.root / "moved")
+        self.assertEqual([line["step"] for line in moved], [line["step"] for line in whole])
+        for want, got in zip(whole, moved):
+            self.assertAlmostEqual(want["loss"], got["loss"], delta=1e-4 * want["loss"])
+        state = json.loads((self.root / "moved/checkpoints/step-8/training_state.json").read_text())
+        self.assertEqual(state["ranks"], 1)
+
+    def test_a_failing_rank_is_named_once(self):
+        done = subprocess.run(self.command("too-few", "finetune", "--nproc", "16", "--steps", "2"),
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("cannot be shared among 16 ranks", done.stderr)
+
+    def environment(self, rank, ranks, host, port):
+        return dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR=host, MASTER_PORT=str(port))
+
+    def start_by_environment(self, run, host, port, prefixes, *more):
+        """Ranks as a cluster starts them: the same command on each machine."""
+        return [subprocess.Popen([*prefix, *self.command(run, "finetune", "--timeout", TIMEOUT, *more)],
+                                 env=self.environment(rank, len(prefixes), host, port),
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                for rank, prefix in enumerate(prefixes)]
+
+    def expect_both_done(self, processes):
+        ends = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
+        self.assertEqual([code for _, code in ends], [0] * len(ends), ends)
+
+    def test_ranks_by_environment(self):
+        self.expect_both_done(self.start_by_environment("environment", "127.0.0.1", free_port(), [[], []], "--steps", "3"))
+        self.assertEqual(len(log_of(self.root / "environment")), 3)
+
+    def test_ranks_by_environment_each_tell_of_a_lost_one(self):
+        processes = self.start_by_environment("lost", "127.0.0.1", free_port(), [[], [], []], "--steps", "100000")
+        log = self.root / "lost" / "log.jsonl"
+        while all(p.poll() is None for p in processes) and not (log.exists() and log.read_text().count("\n") >= 3):
+            time.sleep(0.02)
+        processes[2].kill()
+        began = time.monotonic()
+        for process in processes[:2]:
+            _, errors = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 1)
+            self.assertEqual(errors.count("\n"), 1, errors)
+            self.assertRegex(errors, "rank [01] of 3: another rank ")
+        processes[2].communicate()
+        self.assertLess(time.monotonic() - began, TIMEOUT + SLACK)
+
+    def test_two_network_namespaces(self):
+        names = [f"dark{os.getpid()}{side}" for side in "ab"]
+        made = subprocess.run(["ip", "netns", "add", names[0]], capture_output=True, check=False) if shutil.which("ip") else None
+        if made is None or made.returncode != 0:
+            self.skipTest("no right to make network namespaces, or no ip command")
+        try:
+            for command in (["ip", "netns", "add", names[1]],
+                            ["ip", "link", "add", names[0], "netns", names[0], "type", "veth", "peer", "name", names[1],
+                             "netns", names[1]],
+                            *(["ip", "-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", name]
+                              for i, name in enumerate(names)),
+                            *(["ip", "-n", name, "link", "set", device, "up"] for name in names for device in ("lo", name))):
+                subprocess.run(command, check=True)
+            self.expect_both_done(self.start_by_environment(
+                "network", "10.77.0.1", 29511, [["ip", "netns", "exec", name] for name in names], "--steps", "3"))
+            self.assertEqual(len(log_of(self.root / "network")), 3)
+        finally:
+            for name in names:
+                subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+if __name__ == "__main__":
+    unittest.main()
