@@ -36,8 +36,13 @@ void check_gate(const ConvertOptions& o, const Context& context) {
 
 void check_kind(const ConvertOptions& o, const Context& context) {
   const AttentionKind kind = *find_attention_kind(o.attention);
+  const bool window_only = kind == AttentionKind::kWindow;
+  if (window_only && o.window == 0) {
+    throw UsageError("--attention window sees the nearest keys and no other; give --window N");
+  }
   for (const Field& field : context.fields) {
-    if (field.given && is_of_features(field.name) && !has_features(kind)) {
+    if (field.given && is_of_features(field.name) && !has_features(kind) &&
+        !(window_only && field.name == "window")) {
       throw UsageError(concat("--", field.name, " has no meaning for --attention ", o.attention));
     }
   }
@@ -146,6 +151,9 @@ void check_options(const ConvertOptions& o, const Context& context) {
 AttentionSpec spec_of(const ConvertOptions& o, const GemmaConfig& config) {
   AttentionSpec spec;
   spec.kind = *find_attention_kind(o.attention);
+  if (spec.kind == AttentionKind::kWindow) {
+    spec.window = o.window;
+  }
   if (!has_features(spec.kind)) {
     return spec;
   }

@@ -35,7 +35,7 @@ struct ConvertOptions {
     field("attention", attention,
           "attention of the converted layers; exact turns a converted model back",
           {.choices = {"exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf",
-                       "constant", "random"}});
+                       "window", "constant", "random"}});
     field("features", features, "random features per head",
           {.minimum = 1, .empty_means = "the head size"});
     field("rank", rank, "rank of the covariance (dark)",

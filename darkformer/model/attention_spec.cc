@@ -12,9 +12,9 @@ namespace darkformer {
 namespace {
 
 // Indexed by the enums.
-constexpr std::array<std::string_view, 10> kKinds = {"exact",      "performer", "dark",  "lfk",
+constexpr std::array<std::string_view, 11> kKinds = {"exact",      "performer", "dark",  "lfk",
                                                      "importance", "oprf",      "sderf", "aderf",
-                                                     "constant",   "random"};
+                                                     "window",     "constant",  "random"};
 constexpr std::array<std::string_view, 3> kPlacements = {"kv-head", "query-head", "layer"};
 constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
 constexpr std::array<std::string_view, 11> kKeys = {"attention", "features", "rank",  "placement",
@@ -75,8 +75,8 @@ std::string attention_kind_names() {
 }
 
 bool has_features(AttentionKind kind) {
-  return kind != AttentionKind::kExact && kind != AttentionKind::kConstant &&
-         kind != AttentionKind::kRandom;
+  return kind != AttentionKind::kExact && kind != AttentionKind::kWindow &&
+         kind != AttentionKind::kConstant && kind != AttentionKind::kRandom;
 }
 
 bool has_factor(AttentionKind kind) {
@@ -100,6 +100,12 @@ void check_attention_spec(const AttentionSpec& spec,
     require(value >= least && value <= most, where, ": \"", key, "\" is ", value, "; wanted ",
             least, " to ", most);
   };
+  if (spec.kind == AttentionKind::kWindow) {
+    check_range("window", spec.window, 1, kLongestWindow);
+    require(spec == AttentionSpec{.kind = spec.kind, .window = spec.window}, where,
+            ": attention window takes no option but \"window\"");
+    return;
+  }
   if (!has_features(spec.kind)) {
     require(spec == AttentionSpec{.kind = spec.kind}, where, ": attention ",
             attention_kind_name(spec.kind), " takes no options");
@@ -157,6 +163,9 @@ AttentionSpec read_attention_spec(const OrderedJson& layer,
 OrderedJson attention_spec_json(const AttentionSpec& spec) {
   OrderedJson layer;
   layer["attention"] = attention_kind_name(spec.kind);
+  if (spec.kind == AttentionKind::kWindow) {
+    layer["window"] = spec.window;
+  }
   if (!has_features(spec.kind)) {
     return layer;
   }

@@ -20,6 +20,7 @@ enum class AttentionKind : std::uint8_t {
   kOprf,
   kSderf,
   kAderf,
+  kWindow,
   kConstant,
   kRandom,
 };
@@ -31,7 +32,7 @@ std::optional<AttentionKind> find_attention_kind(std::string_view name);
 std::string attention_kind_names();
 
 // Which parameters a kind has besides its draws.
-bool has_features(AttentionKind kind);     // draws (N,F,R): all but exact, constant and random
+bool has_features(AttentionKind kind);     // draws (N,F,R): all but exact and the baselines
 bool has_factor(AttentionKind kind);       // factor (N,R,D)
 bool has_key_factor(AttentionKind kind);   // key_factor (N,R,D)
 bool has_log_weights(AttentionKind kind);  // log_weights (N,F)
@@ -43,7 +44,7 @@ enum class Placement : std::uint8_t { kKvHead, kQueryHead, kLayer };
 enum class RopeOrder : std::uint8_t { kAfter, kBefore };
 
 // The fields below `kind` mean something where has_features(kind), and are at their defaults
-// elsewhere.
+// elsewhere; but `window` is what attention kWindow sees.
 struct AttentionSpec {
   AttentionKind kind = AttentionKind::kExact;
   std::int64_t features = 0;                 // F

@@ -52,6 +52,8 @@ TEST(AttentionSpec, ReadsAndWritesTheDocumentedForm) {
   EXPECT_EQ(spec.rank, 8);
   EXPECT_EQ(attention_spec_json(spec).dump(), text);
   EXPECT_EQ(attention_spec_json(AttentionSpec{}).dump(), R"({"attention":"exact"})");
+  const std::string window = R"({"attention":"window","window":16})";
+  EXPECT_EQ(attention_spec_json(read(window)).dump(), window);
 }
 
 TEST(AttentionSpec, EveryOptionSurvives) {
@@ -106,6 +108,8 @@ TEST(AttentionSpec, RefusesWhatMakesNoSense) {
          "needs one M");
   expect(R"({"attention":"dark","features":4,"orthogonal":1})", "\"orthogonal\" must be true or");
   expect(R"({"attention":"dark","features":4,"windows":3})", "unknown key \"windows\"");
+  expect(R"({"attention":"window"})", "\"window\" is 0");
+  expect(R"({"attention":"window","window":4,"sinks":1})", "no option but");
 }
 
 }  // namespace

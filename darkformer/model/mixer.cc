@@ -4,12 +4,23 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "darkformer/base/error.h"
 #include "darkformer/model/baseline_mixers.h"
 #include "darkformer/model/exact_mixer.h"
 #include "darkformer/model/feature_mixer.h"
 
 namespace darkformer {
+namespace {
+
+// Attention kWindow is exact attention in a layer whose sliding window is no longer than its own.
+MixerShape narrowed(MixerShape shape, std::int64_t window) {
+  shape.window = shape.window > 0 ? std::min(shape.window, window) : window;
+  return shape;
+}
+
+}  // namespace
 
 MixerState MixerState::clone() const {
   MixerState copy;
@@ -46,6 +57,8 @@ std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
   switch (spec.kind) {
     case AttentionKind::kExact:
       return std::make_shared<ExactMixer>(shape);
+    case AttentionKind::kWindow:
+      return std::make_shared<ExactMixer>(narrowed(shape, spec.window));
     case AttentionKind::kConstant:
       return std::make_shared<ConstantMixer>(shape);
     case AttentionKind::kRandom:

@@ -54,6 +54,7 @@ std::vector<Kind> all_kinds() {
   AttentionSpec baseline;
   baseline.kind = AttentionKind::kConstant;
   kinds.push_back({"constant", baseline});
+  kinds.push_back({"window", {.kind = AttentionKind::kWindow, .window = 4}});
   baseline.kind = AttentionKind::kRandom;
   kinds.push_back({"random", baseline});
   kinds.push_back({"performer", features(AttentionKind::kPerformer)});

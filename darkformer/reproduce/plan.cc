@@ -24,7 +24,7 @@ bool is_convert_option(const std::string& name) {
 
 bool has_features(const OrderedJson& convert) {
   const std::string kind = convert.value("attention", "exact");
-  return kind != "exact" && kind != "constant" && kind != "random";
+  return kind != "exact" && kind != "window" && kind != "constant" && kind != "random";
 }
 
 std::string text_of(const OrderedJson& value) {

@@ -27,7 +27,8 @@ class Attention(torch.nn.Module):
     """q (B,H,T,D), k (B,G,T,D), v (B,G,T,D), projected and rotated but not scaled -> (B,H,T,D). Causal.
 
     attention: "dark" (M learned), "performer", "lfk" (draws learned), "importance", "oprf", "sderf", "aderf"
-    (fitted tensors, as a converted folder has them), "exact", "constant" or "random"; or an AttentionSpec.
+    (fitted tensors, as a converted folder has them), "exact", "window" (the nearest `window` keys and no other),
+    "constant" or "random"; or an AttentionSpec.
     Options of the kinds with features, as `darkformer convert` has them: features (default: the head size), rank,
     placement ("kv-head", "query-head", "layer"), rope ("after", "before"), window, sinks, orthogonal, centre, gate.
     Of exact attention: softcap, and sliding, the keys that a query sees. Draws come from (seed, layer, draw_index).
@@ -51,6 +52,8 @@ class Attention(torch.nn.Module):
         self.heads, self.kv_heads, self.head_dim, self.layer = heads, kv_heads, head_dim, layer
         self.scale = head_dim ** -0.5 if scale is None else scale
         self.softcap, self.sliding = softcap, sliding
+        if self.spec.attention == "window":
+            self.sliding = min(sliding, self.spec.window) if sliding else self.spec.window
         self.seed, self.draw_index = seed, draw_index
         if self.spec.has_features:
             self._register_features()
@@ -139,7 +142,7 @@ class Attention(torch.nn.Module):
     def forward(self, q, k, v):
         """All tokens of a sequence at once. Differentiable."""
         kind = self.spec.attention
-        if kind == "exact":
+        if kind in ("exact", "window"):
             return ops.exact_attention(q, k, v, scale=self.scale, window=self.sliding, softcap=self.softcap)
         if kind == "constant":
             return self._running_means(v, 0.0, 0)
@@ -152,7 +155,7 @@ class Attention(torch.nn.Module):
         """T more tokens of a sequence -> (B,H,T,D). `state` is a list that starts empty and is updated in place;
         of the kinds with features and of constant attention it does not grow. Not differentiable."""
         kind = self.spec.attention
-        if kind == "exact":
+        if kind in ("exact", "window"):
             return self._extend_exact(q, k, v, state)
         if kind == "constant":
             return self._extend_constant(v, state)

@@ -4,8 +4,9 @@ import dataclasses
 
 _FACTOR = ("dark", "aderf")
 _LOG_WEIGHTS = ("importance", "oprf", "sderf", "aderf")
-_PLAIN = ("exact", "constant", "random")  # no features, no options
-KINDS = ("exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf", "constant", "random")
+_PLAIN = ("exact", "window", "constant", "random")  # no features, no options but the window's
+KINDS = ("exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf", "window", "constant",
+         "random")
 PLACEMENTS = ("kv-head", "query-head", "layer")
 ROPES = ("after", "before")
 
@@ -67,7 +68,10 @@ class AttentionSpec:
             value = getattr(self, name)
             wanted(value in names, f"\"{name}\" is {value}; wanted one of {', '.join(names)}")
         if not self.has_features:
-            wanted(self == AttentionSpec(self.attention), f"attention {self.attention} takes no options")
+            window = self.window if self.attention == "window" else 0
+            wanted(self == AttentionSpec(self.attention, window=window), f"attention {self.attention} takes no "
+                   + ("option but \"window\"" if window else "options"))
+            wanted(window > 0 or self.attention != "window", f"\"window\" is {self.window}; wanted 1 or more")
             return
         wanted(self.features >= 1, f"\"features\" is {self.features}; wanted 1 or more")
         wanted(1 <= self.rank <= head_dim, f"\"rank\" is {self.rank}; wanted 1 to {head_dim}")
@@ -100,6 +104,6 @@ class AttentionSpec:
     def to_json(self):
         """The entry of a spec, as the program writes it."""
         if not self.has_features:
-            return {"attention": self.attention}
+            return {"attention": self.attention, **({"window": self.window} if self.attention == "window" else {})}
         entry = dataclasses.asdict(self)
         return {key: value for key, value in entry.items() if key not in ("centre", "gate", "folded") or value}

@@ -40,10 +40,11 @@ class Convert(unittest.TestCase):
 
     def test_every_kind_of_every_family(self):
         for family in ("gemma1", "gemma2", "gemma3"):
-            for kind in ("performer", "dark", "lfk", "constant", "random"):
+            for kind in ("performer", "dark", "lfk", "window", "constant", "random"):
                 with self.subTest(family=family, kind=kind):
                     to = self.out / f"{family}-{kind}"
-                    text = self.good("convert", GOLDEN / family, "--attention", kind, "--out", to)
+                    text = self.good("convert", GOLDEN / family, "--attention", kind, "--out", to,
+                                     *(("--window", "3") if kind == "window" else ()))
                     self.assertIn("converted", text)
                     config = json.loads((to / "config.json").read_text())
                     self.assertEqual(config["architectures"], ["DarkGemmaForCausalLM"])
@@ -141,6 +142,8 @@ class Convert(unittest.TestCase):
                 (["--attention", "performer", "--rank", "4", "--out", self.out / "x"], "rank"),
                 (["--attention", "dark", "--window", "99999999999", "--out", self.out / "x"], "window"),
                 (["--attention", "constant", "--window", "4", "--out", self.out / "x"], "no meaning"),
+                (["--attention", "window", "--out", self.out / "x"], "give --window N"),
+                (["--attention", "window", "--window", "4", "--sinks", "1", "--out", self.out / "x"], "no meaning"),
                 (["--attention", "exact", "--features", "4", "--out", self.out / "x"], "no meaning"),
                 (["--attention", "aderf", "--rank", "4", "--data", model / "config.json", "--out", self.out / "x"], "rank"),
                 (["--attention", "sderf", "--clip", "0.1", "--data", model / "config.json", "--out", self.out / "x"], "--clip"),

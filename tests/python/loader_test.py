@@ -113,6 +113,8 @@ class Folders(unittest.TestCase):
                 ("gemma2", {"attention": "aderf", "features": 7}),
                 ("gemma3", {"attention": "sderf", "centre": True}),
                 ("gemma2", {"attention": "constant"}),
+                ("gemma1", {"attention": "window", "window": 3}),
+                ("gemma2", {"attention": "window", "window": 5, "layers": [0, 1]}),
                 ("gemma3", {"attention": "random"})):
             with self.subTest(family=family, **options):
                 model = darkformer.load_gemma(GOLDEN / family)

@@ -127,7 +127,7 @@ class Module(unittest.TestCase):
 
     def test_extends_as_it_reads(self):
         for kind, options in (("dark", {"window": 2, "sinks": 1, "gate": True}), ("exact", {"sliding": 3}), ("exact", {}),
-                              ("constant", {}), ("random", {}), ("lfk", {"features": 3})):
+                              ("window", {"window": 3}), ("constant", {}), ("random", {}), ("lfk", {"features": 3})):
             layer = darkformer.Attention(4, 2, 8, kind, **options)
             whole, state, parts = layer(self.q, self.k, self.v), [], []
             for begin, end in ((0, 4), (4, 5), (5, 6), (6, 9)):
