@@ -1,5 +1,6 @@
-# darkformer_folder(NAME DEPENDS other folders... LINK foreign libraries...)
-#   the library of darkformer/NAME, with a CTest test for each *_test.cc and a program for each *_bench.cc beside it.
+# darkformer_folder(NAME DEPENDS other folders... LINK foreign libraries... WITHOUT tests...)
+#   the library of darkformer/NAME, with a CTest test for each *_test.cc (but those of WITHOUT, which lack a library) and a
+#   program for each *_bench.cc beside it.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -52,7 +53,7 @@ function(darkformer_test_order name label timeout)
 endfunction()
 
 function(darkformer_folder name)
-  cmake_parse_arguments(FOLDER "" "" "DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(FOLDER "" "" "DEPENDS;LINK;WITHOUT" ${ARGN})
   file(GLOB all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(sources ${all})
   list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
@@ -73,7 +74,9 @@ function(darkformer_folder name)
   if(DARKFORMER_TESTS)
     foreach(source ${tests})
       get_filename_component(stem ${source} NAME_WE)
-      darkformer_test(${name}.${stem} ${source} LABEL fast TIMEOUT 300 LINK ${objects})
+      if(NOT stem IN_LIST FOLDER_WITHOUT)
+        darkformer_test(${name}.${stem} ${source} LABEL fast TIMEOUT 300 LINK ${objects})
+      endif()
     endforeach()
   endif()
   if(DARKFORMER_BENCH)

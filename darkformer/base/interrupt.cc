@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <string_view>
 
 namespace darkformer {
 namespace {
@@ -16,18 +17,22 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not 
 struct sigaction before_interrupt {};
 struct sigaction before_terminate {};
 
+// Only what a signal handler may call.
+[[noreturn]] void end_with_line(std::string_view line, int code) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  _exit(code);
+}
+
 void on_signal(int signal) {
   if (flag.exchange(true)) {
-    _exit(128 + signal);
+    end_with_line("darkformer: ended at once by a second signal\n", 128 + signal);
   }
 }
 
-// Only what a signal handler may call; the page that is missing cannot be had.
+// The page that is missing cannot be had.
 void on_cut_file(int) {
-  constexpr char kLine[] =
-      "darkformer: a file was cut short, or its disk failed, while it was being read\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kLine, sizeof kLine - 1);
-  _exit(1);
+  end_with_line("darkformer: a file was cut short, or its disk failed, while it was being read\n",
+                1);
 }
 
 }  // namespace

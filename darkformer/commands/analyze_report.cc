@@ -98,23 +98,19 @@ Section error_section(const ModelAnalysis& analysis) {
                    "drawn, from the same tokens' queries, keys and values."},
                   {}};
   const std::size_t middle = analysis.features.size() / 2;
-  section.figures.push_back(report::figure(heat_map(
-      concat("Measured error of the best estimator, ", analysis.features[middle], " features"), "",
-      analysis, [&](const LayerAnalysis& layer) {
-        return best(layer, [&](const HeadEstimate& head) { return head.measured[middle]; });
-      })));
-  section.figures.push_back(report::figure(heat_map(
-      concat("Predicted error of the best estimator, ", analysis.features[middle], " features"), "",
-      analysis, [&](const LayerAnalysis& layer) {
-        return best(layer, [&](const HeadEstimate& head) { return head.predicted[middle]; });
-      })));
-  section.figures.push_back(report::figure(heat_map(
-      concat("Features the best estimator needs for an error of ", analysis.target),
-      "As a power of ten, as predicted; empty: no number of features.", analysis,
-      [&](const LayerAnalysis& layer) {
-        return best(layer,
-                    [](const HeadEstimate& head) { return std::log10(head.features_needed); });
-      })));
+  const std::string error =
+      concat("error of the best estimator, ", analysis.features[middle], " features");
+  const auto add_best = [&](const std::string& title, const std::string& note, const auto& of) {
+    section.figures.push_back(report::figure(heat_map(
+        title, note, analysis, [&](const LayerAnalysis& layer) { return best(layer, of); })));
+  };
+  add_best("Measured " + error, "",
+           [&](const HeadEstimate& head) { return head.measured[middle]; });
+  add_best("Predicted " + error, "",
+           [&](const HeadEstimate& head) { return head.predicted[middle]; });
+  add_best(concat("Features the best estimator needs for an error of ", analysis.target),
+           "As a power of ten, as predicted; empty: no number of features.",
+           [](const HeadEstimate& head) { return std::log10(head.features_needed); });
   for (const LayerAnalysis& layer : analysis.layers) {
     if (layer.estimators.empty()) {
       continue;

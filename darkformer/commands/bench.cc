@@ -1,5 +1,6 @@
 // darkformer bench: how fast the kernels are here, against the machine's own peak in the same run.
 // SPDX-License-Identifier: Apache-2.0
+#include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/commands/bench_parts.h"
 #include "darkformer/commands/command.h"
@@ -20,6 +21,13 @@ void bench(const BenchOptions& options, Context& context) {
 }
 
 }  // namespace
+
+void check_shapes(const BenchOptions& options) {
+  if (options.head_sizes.size() != options.features.size()) {
+    throw UsageError(concat(options.head_sizes.size(), " values for --head-sizes but ",
+                            options.features.size(), " for --features; give as many of each"));
+  }
+}
 
 std::vector<int> thread_counts(const CommonOptions& common) {
   if (common.threads > 0) {

@@ -201,10 +201,7 @@ void measure_shape(const BenchOptions& options,
 }  // namespace
 
 void bench_attention(const BenchOptions& options, Context& context) {
-  if (options.head_sizes.size() != options.features.size()) {
-    throw UsageError(concat(options.head_sizes.size(), " values for --head-sizes but ",
-                            options.features.size(), " for --features; give as many of each"));
-  }
+  check_shapes(options);
   OrderedJson rows = OrderedJson::array();
   for (std::size_t i = 0; i < options.features.size(); ++i) {
     AttentionRuns(1, 150, options.head_sizes[i], options.features[i]).check_against_reference();

@@ -117,10 +117,7 @@ OrderedJson measure_model(ModelDecode& model, Context& context) {
 }  // namespace
 
 void bench_decode(const BenchOptions& options, Context& context) {
-  if (options.head_sizes.size() != options.features.size()) {
-    throw UsageError(concat(options.head_sizes.size(), " values for --head-sizes but ",
-                            options.features.size(), " for --features; give as many of each"));
-  }
+  check_shapes(options);
   for (std::size_t i = 0; i < options.features.size(); ++i) {
     check_decode(options.head_sizes[i], options.features[i]);
   }

@@ -45,6 +45,9 @@ struct BenchOptions {
   }
 };
 
+// UsageError: not as many head sizes as numbers of features.
+void check_shapes(const BenchOptions& options);
+
 // --threads, or without it one and two (where there are two).
 std::vector<int> thread_counts(const CommonOptions& common);
 

@@ -86,6 +86,36 @@ TEST_F(BrokenFolder, AHeaderThatClaimsToBeHuge) {
   expect_refused({weights()});
 }
 
+// All bits set are a NaN in every type; what comes out names the tensor, not only the step.
+TEST_F(BrokenFolder, AWeightThatIsNotANumber) {
+  std::string bytes = read_bytes(weights());
+  const std::size_t start = 8 + parse_size(bytes);
+  const Json header = parse_json(bytes.substr(8, start - 8), "header");
+  bytes.replace(start + header[kQuery]["data_offsets"][0].get<std::size_t>(), 4, 4, '\xFF');
+  write_bytes(weights(), bytes);
+  const std::string cause = std::string(kQuery) + " holds NaN or infinity";
+  expect_refused({cause});
+  const std::string text = (scratch_.path() / "text.txt").string();
+  std::string words;
+  for (int i = 0; i < 200; ++i) {
+    words += "a b c d e f g ";
+  }
+  write_bytes(text, words);
+  const std::string out = (scratch_.path() / "converted").string();
+  expect_failure(run({"convert", folder_.string(), "--attention", "dark", "--out", out}),
+                 {folder_.string(), cause});
+  EXPECT_FALSE(fs::exists(out));
+  for (const char* skip : {"--keep=2", "--skip-nonfinite"}) {
+    const std::string run_folder = (scratch_.path() / skip).string();
+    expect_failure(run({"finetune", folder_.string(), "--data", text, "--context", "16", "--steps",
+                        "2", "--cache", scratch_.path().string(), "--out", run_folder, skip}),
+                   {"step 1: ", cause});
+  }
+  expect_failure(run({"eval", folder_.string(), "--data", text, "--context", "16", "--cache",
+                      scratch_.path().string()}),
+                 {cause});
+}
+
 TEST_F(BrokenFolder, OffsetsThatOverlap) {
   change_header(
       [](Json& header) { header[kNorm]["data_offsets"] = header[kQuery]["data_offsets"]; });

@@ -34,7 +34,8 @@ std::string Context::command_line() const {
   std::string line = "darkformer " + command;
   for (const Field& field : fields) {
     if (field.given) {
-      line += " " + field.flag() + (field.is_flag() ? "" : " " + field.default_text());
+      line += field.traits.positional ? "" : " " + field.flag();
+      line += field.is_flag() ? "" : " " + field.default_text();
     }
   }
   return line;

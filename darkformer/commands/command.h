@@ -25,12 +25,15 @@ struct CommonOptions {
   bool quiet = false;
 
   void visit(auto&& field) {
-    field("threads", threads, "threads to use", {.minimum = 0, .empty_means = "all"});
-    field("seed", seed, "where every random number of the command starts", {.minimum = 0});
-    field("json", json,
-          "for machines: the result as one JSON object on the last line, no progress");
-    field("verbose", verbose, "say more on standard error");
-    field("quiet", quiet, "say nothing on standard error but warnings and errors");
+    field("threads", threads, "threads to use",
+          {.minimum = 0, .empty_means = "all", .on_resume = OnResume::kFree});
+    field("seed", seed, "where every random number of the command starts",
+          {.minimum = 0, .on_resume = OnResume::kFixed});
+    field("json", json, "for machines: the result as one JSON object on the last line, no progress",
+          {.momentary = true});
+    field("verbose", verbose, "say more on standard error", {.momentary = true});
+    field("quiet", quiet, "say nothing on standard error but warnings and errors",
+          {.momentary = true});
   }
 };
 

@@ -163,8 +163,8 @@ class CommandParser {
       throw UsageError(error.what() + help_hint(command_.text.name));
     }
     set_switches();
-    if (!config_.empty()) {
-      read_run_toml_into_all();
+    if (command_.text.config) {
+      read_files();
     }
     check_required(command_.fields);
     return "";
@@ -249,10 +249,16 @@ class CommandParser {
     throw UsageError("unknown option '" + *flag + "'" + advice(*flag, flags_, command_.text.name));
   }
 
-  void read_run_toml_into_all() {
+  // What --config says, and the run.toml of a run that goes on.
+  void read_files() {
     std::vector<Field> all = command_.fields;
     all.insert(all.end(), common_.begin(), common_.end());
-    read_run_toml(config_, command_.text.name, all);
+    const bool out_typed = std::any_of(all.begin(), all.end(),
+                                       [](const Field& f) { return f.name == "out" && f.given; });
+    if (!config_.empty()) {
+      read_run_toml(config_, command_.text.name, all);
+    }
+    follow_run(config_, out_typed, command_.text.name, all);
     std::copy_n(all.begin(), command_.fields.size(), command_.fields.begin());
     std::copy(all.begin() + static_cast<std::ptrdiff_t>(command_.fields.size()), all.end(),
               common_.begin());

@@ -16,6 +16,7 @@
   entry(plan)                \
   entry(eval)                \
   entry(linearize)           \
+  entry(report)              \
   entry(variance)            \
   entry(reproduce)           \
   entry(bench)               \

@@ -14,6 +14,7 @@
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_moments.h"
 #include "darkformer/evaluation/conversion_plan.h"
+#include "darkformer/model/nonfinite.h"
 
 namespace darkformer {
 namespace {
@@ -251,6 +252,9 @@ Summary summary_of(const GemmaConfig& before,
 void convert(const ConvertOptions& o, Context& context) {
   check_options(o, context);
   const std::shared_ptr<Gemma> model = load_gemma(o.model);
+  const Nonfinite found = find_nonfinite(*model);
+  require(found.weight.empty(), o.model.string(), ": ", found.cause(),
+          "; a converted model would be as broken");
   const GemmaConfig before = model->config();
   const std::vector<std::int64_t> layers = change_layers(o, *model, context);
   context.stop_if_interrupted("stopped; nothing was written");

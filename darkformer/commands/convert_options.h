@@ -67,9 +67,9 @@ struct ConvertOptions {
           "multiply a factor that acts before the rotation into the projections, which cannot be "
           "undone: one started by --init, or without --attention those of a converted MODEL");
     field("iid", iid, "independent draws instead of orthogonal ones");
-    field("layers", layers, "layers to convert: numbers, ranges (3-7) or all",
+    field("layers", layers, "layers to convert, counted from 0: numbers, ranges (3-7) or all",
           {.value_name = "LAYERS", .empty_means = "all layers without a sliding window"});
-    field("keep-exact", keep_exact, "layers to leave exact: numbers or ranges",
+    field("keep-exact", keep_exact, "layers to leave exact, counted from 0: numbers or ranges",
           {.value_name = "LAYERS"});
     field("data", data,
           "text to take means and covariances from (.txt, .jsonl, .json.gz, .zst or token shards)");

@@ -7,6 +7,8 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
+#include "darkformer/text/document_reader.h"
+#include "darkformer/text/token_shard.h"
 #include "darkformer/text/tokenize.h"
 
 namespace darkformer {
@@ -15,8 +17,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void report_broken_lines(const std::vector<fs::path>& files, const Shards& shards) {
+// What the user may not have meant.
+void report_reading(const std::vector<fs::path>& files, const Shards& shards) {
   for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (!is_token_shard(files[i]) && has_unknown_ending(files[i]) &&
+        text_format(files[i]) == TextFormat::kPlainText) {
+      log_warning(files[i].string(),
+                  ": read as plain text, all of it; .txt is plain text, .jsonl has a field text in "
+                  "every line");
+    }
     const ShardInfo& info = shards[i]->info();
     if (info.broken_lines > 0) {
       log_warning(files[i].string(), ": ", info.broken_lines, " of ", info.lines,
@@ -61,7 +70,7 @@ Shards open_data(const std::vector<fs::path>& files,
   context.stop_if_interrupted("stopped before any text was read; the same command starts again");
   Shards shards = open_shards(files, cache.empty() ? default_cache() : cache,
                               token_encoder(tokenizer), options);
-  report_broken_lines(files, shards);
+  report_reading(files, shards);
   return shards;
 }
 

@@ -139,8 +139,10 @@ void eval(const EvalOptions& options, Context& context) {
       options.context);
   Evaluator evaluator(model, base);
   const EvaluationResult result = measure(options, windows, evaluator, context);
-  require(std::isfinite(result.all.loss()), options.model.string(), ": the loss on this text is ",
-          result.all.loss(), "; ", nonfinite_cause(*model));
+  if (!std::isfinite(result.all.loss())) {
+    fail(options.model.string(), ": the loss on this text is ", result.all.loss(), "; ",
+         find_nonfinite(*model).cause());
+  }
   const AttributionRun run = attribution_run(options, model->config(), result.all.tokens);
   const std::vector<PartResult> parts = attribute(run, model, base, windows, context);
   if (context.common.json) {

@@ -28,6 +28,13 @@ using FieldValue = std::variant<bool*,
                                 std::vector<std::string>*,
                                 std::vector<std::filesystem::path>*>;
 
+// What another value means to a run that --resume goes on with.
+enum class OnResume {
+  kTold,   // it is taken, and said
+  kFree,   // it is taken: about the machine or the book-keeping, the results stay the same
+  kFixed,  // an error: the checkpoint has the value of the start
+};
+
 struct FieldTraits {
   bool positional = false;      // a plain argument: MODEL, not --model
   bool required = false;        // must come from the command line or the --config file
@@ -38,6 +45,7 @@ struct FieldTraits {
   std::optional<double> maximum = {};
   std::string empty_means = {};  // what help says of an unset value: "all layers"
   bool momentary = false;        // about this call only: run.toml does not keep it
+  OnResume on_resume = OnResume::kTold;
 };
 
 struct Field {

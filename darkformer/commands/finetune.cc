@@ -26,11 +26,11 @@ struct FinetuneOptions : TrainingOptions {
     visit_files(field);
     field("train", scope,
           "what is trained: all, or the attention's q, k, v projections, covariance and gates",
-          {.choices = {"all", "attention"}});
+          {.choices = {"all", "attention"}, .on_resume = OnResume::kFixed});
     field("freeze", freeze,
           "parameters that are left as they are all the same, by the end of their names: factor, "
           "gate_scale, mlp.up_proj.weight, ...",
-          {.value_name = "NAME"});
+          {.value_name = "NAME", .on_resume = OnResume::kFixed});
     visit_steps(field);
     visit_watching(field);
     visit_scale(field);
@@ -86,7 +86,7 @@ DistillationOptions distillation(const FinetuneOptions& options) {
 }
 
 void finetune(const FinetuneOptions& options, Context& context) {
-  check_training_options(options);
+  check_training_options(options, context);
   const DistillationOptions weights = distillation(options);
   const GemmaConfig config = read_gemma_config(options.model / "config.json");
   const auto ranks = enter_ranks(options, context);

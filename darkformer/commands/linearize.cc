@@ -54,7 +54,7 @@ struct LinearizeOptions {
     field("window", window, "nearest keys that stay exact; 0: linear attention alone",
           {.minimum = 0});
     field("centre", centre, "centre queries and keys by their means over --data");
-    field("keep-exact", keep_exact, "layers to leave exact: numbers or ranges",
+    field("keep-exact", keep_exact, "layers to leave exact, counted from 0: numbers or ranges",
           {.value_name = "LAYERS"});
     field("analyze", analyze, "look first at what random features will do to each layer");
     field(

@@ -5,8 +5,8 @@
 #include <iomanip>
 
 #include "darkformer/base/error.h"
-#include "darkformer/base/jsonl.h"
 #include "darkformer/base/system_info.h"
+#include "darkformer/commands/run_curves.h"
 
 namespace darkformer {
 namespace {
@@ -90,31 +90,13 @@ Section components(const LinearizeFacts& facts) {
 }
 
 Section training(const LinearizeFacts& facts) {
-  report::LineChart chart{"Loss",
-                          "transfer trains the attention alone; finetuning starts at step 0 again",
-                          {"step", false},
-                          {"loss", false},
-                          {}};
+  std::vector<RunRecord> runs;
   for (const std::filesystem::path& file : facts.logs) {
-    const std::string name = file.parent_path().filename().string();
-    report::Series trained{name, {}, {}}, held_out{name + ", held out", {}, {}};
-    for (const Json& line : read_jsonl(file)) {
-      const auto step = get_value<double>(line, "step", file.string());
-      const auto loss = find_value<double>(line, "loss", file.string());  // null: not finite
-      const auto held_out_loss = find_value<double>(line, "held_out_loss", file.string());
-      if (loss) {
-        trained.x.push_back(step), trained.y.push_back(*loss);
-      }
-      if (held_out_loss) {
-        held_out.x.push_back(step), held_out.y.push_back(*held_out_loss);
-      }
-    }
-    held_out.dashed = true;
-    chart.series.push_back(trained);
-    if (!held_out.x.empty()) {
-      chart.series.push_back(held_out);
-    }
+    runs.push_back(read_run(file.parent_path()));
   }
+  const report::LineChart chart =
+      curve_chart(runs, {"Loss", "loss", "held_out_loss"},
+                  "transfer trains the attention alone; finetuning starts at step 0 again");
   return {"Training", {}, {report::figure(chart)}};
 }
 

@@ -57,8 +57,9 @@ void logits(const LogitsOptions& options, Context& context) {
       load_gemma(options.model, {.embed_scale = embed_scale_of(options.embed_scale)});
   const at::Tensor ids = ids_of(options, model->config());
   const at::Tensor values = all_logits(*model, ids, context);
-  require(values.isfinite().all().item<bool>(), options.model.string(),
-          ": some logits are not finite; ", nonfinite_cause(*model));
+  if (!values.isfinite().all().item<bool>()) {
+    fail(options.model.string(), ": some logits are not finite; ", find_nonfinite(*model).cause());
+  }
   write_safetensors(options.out, {source_of("logits", values), source_of("ids", ids.squeeze(0))});
   if (context.common.json) {
     context.print_json({{"out", options.out.string()},

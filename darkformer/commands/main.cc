@@ -1,5 +1,8 @@
 // The darkformer program.
 // SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+#include <unistd.h>
+
 #include <iostream>
 #include <string_view>
 
@@ -8,6 +11,34 @@
 #include "darkformer/commands/blas_core.h"
 #include "darkformer/commands/program.h"
 #include "darkformer/kernels/cpu_features.h"
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // not ready so early
+namespace {
+
+// Only what a signal handler may call.
+void on_early_signal(int) {
+  constexpr char kLine[] = "darkformer: stopped; nothing was begun\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kLine, sizeof kLine - 1);
+  _exit(darkformer::kExitFailed);
+}
+
+// libtorch takes most of a second to register itself, before main: Ctrl-C ends that with a line.
+// A signal that the parent ignores (nohup, jobs of a script) stays ignored.
+void catch_early_signals(int, char**, char**) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
+      action.sa_handler = on_early_signal;
+      sigaction(signal, &action, nullptr);
+    }
+  }
+}
+
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const before_all_libraries)(int, char**, char**) = catch_early_signals;
+
+}  // namespace
+#endif
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "bench") {

@@ -193,10 +193,9 @@ void print(const PlanOptions& options, const Result& result, std::ostream& out) 
   bytes("peak", memory.peak(), "");
   out << "machine     " << bytes_text(result.machine_bytes) << " of "
       << bytes_text(result.available) << ": " << (result.fits() ? "fits" : "DOES NOT FIT") << "\n"
-      << "step        " << step.tokens << " tokens, " << step_time(step.seconds)
-      << ": arithmetic " << step_time(step.compute_seconds) << " at "
-      << quantity_text(result.gflops) << " GFLOP/s a rank, traffic "
-      << step_time(step.traffic_seconds) << "\n"
+      << "step        " << step.tokens << " tokens, " << step_time(step.seconds) << ": arithmetic "
+      << step_time(step.compute_seconds) << " at " << quantity_text(result.gflops)
+      << " GFLOP/s a rank, traffic " << step_time(step.traffic_seconds) << "\n"
       << "traffic     " << bytes_text(std::llround(step.sent_bytes))
       << " sent and as much received by each rank in a step, at " << options.bandwidth
       << " Gbit/s\n"
@@ -224,8 +223,8 @@ Command plan_command() {
                   "darkformer plan gemma-2b --ranks 64 --batch 64 --memory 64 --gflops 2000",
        .details = "From the sizes of the model alone: no weights are read. finetune and pretrain "
                   "make the same prediction before they start and refuse a run that does not fit "
-                  "into the memory that is left. Peaks are right to about a fifth, times to about "
-                  "a half."},
+                  "into the memory that is left. Peaks are right to about a fifth; times are rough "
+                  "estimates, from the rate of large products and a usual share of it."},
       plan);
 }
 

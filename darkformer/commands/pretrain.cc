@@ -36,26 +36,37 @@ struct PretrainOptions : TrainingOptions {
 
   void visit(auto&& field) {
     visit_files(field);
-    field("family", family, "architecture", {.choices = {"gemma", "gemma2", "gemma3"}});
-    field("layers", layers, "layers", {.minimum = 1});
-    field("hidden", hidden, "width of the hidden states", {.minimum = 1});
+    field("family", family, "architecture",
+          {.choices = {"gemma", "gemma2", "gemma3"}, .on_resume = OnResume::kFixed});
+    field("layers", layers, "layers",
+          {.minimum = 1, .maximum = kMostLayers, .on_resume = OnResume::kFixed});
+    field("hidden", hidden, "width of the hidden states",
+          {.minimum = 1, .on_resume = OnResume::kFixed});
     field("intermediate", intermediate, "width of the feed-forward part",
-          {.minimum = 1, .empty_means = "four times --hidden"});
-    field("heads", heads, "query heads", {.minimum = 1});
-    field("kv-heads", kv_heads, "key and value heads", {.minimum = 1});
-    field("head-dim", head_dim, "size of a head", {.minimum = 2});
+          {.minimum = 1, .empty_means = "four times --hidden", .on_resume = OnResume::kFixed});
+    field("heads", heads, "query heads", {.minimum = 1, .on_resume = OnResume::kFixed});
+    field("kv-heads", kv_heads, "key and value heads",
+          {.minimum = 1, .on_resume = OnResume::kFixed});
+    field("head-dim", head_dim, "size of a head", {.minimum = 2, .on_resume = OnResume::kFixed});
     field("sliding-window", sliding_window, "of the local layers of gemma2 and gemma3",
-          {.minimum = 1});
+          {.minimum = 1, .on_resume = OnResume::kFixed});
     field("tokenizer", tokenizer, "model folder or tokenizer.model to take the vocabulary from",
           {.empty_means = "learned from the texts"});
-    field("vocabulary", vocabulary, "pieces of a learned vocabulary", {.minimum = 300});
-    field("init-deviation", deviation, "standard deviation of the first weights", {.minimum = 0});
+    field("vocabulary", vocabulary, "pieces of a learned vocabulary",
+          {.minimum = 300, .on_resume = OnResume::kFixed});
+    field("init-deviation", deviation, "standard deviation of the first weights",
+          {.minimum = 0, .on_resume = OnResume::kFixed});
     field("attention", attention, "kind of attention of every layer",
-          {.choices = {"exact", "performer", "dark", "lfk", "constant", "random"}});
-    field("features", features, "random features of each head", {.minimum = 1});
-    field("rank", rank, "rank of the covariance", {.minimum = 1, .empty_means = "the head size"});
-    field("window", window, "nearest keys that stay exact", {.minimum = 0});
-    field("sinks", sinks, "first keys that stay exact", {.minimum = 0});
+          {.choices = {"exact", "performer", "dark", "lfk", "constant", "random"},
+           .on_resume = OnResume::kFixed});
+    field("features", features, "random features of each head",
+          {.minimum = 1, .on_resume = OnResume::kFixed});
+    field("rank", rank, "rank of the covariance",
+          {.minimum = 1, .empty_means = "the head size", .on_resume = OnResume::kFixed});
+    field("window", window, "nearest keys that stay exact",
+          {.minimum = 0, .on_resume = OnResume::kFixed});
+    field("sinks", sinks, "first keys that stay exact",
+          {.minimum = 0, .on_resume = OnResume::kFixed});
     visit_steps(field);
     visit_watching(field);
     visit_scale(field);
@@ -117,12 +128,10 @@ AttentionSpec attention_of(const PretrainOptions& options) {
   return spec;
 }
 
-GemmaConfig config_of(const PretrainOptions& options,
-                      const Tokenizer& tokenizer,
-                      std::uint64_t seed) {
+GemmaConfig config_of(const PretrainOptions& options, std::int64_t vocabulary, std::uint64_t seed) {
   const GemmaFamily family = family_of(options.family);
   GemmaConfig config = default_gemma_config(family);
-  config.vocab_size = tokenizer.size();
+  config.vocab_size = vocabulary;
   config.hidden_size = options.hidden;
   config.intermediate_size = options.intermediate.value_or(4 * options.hidden);
   config.layers = options.layers;
@@ -134,19 +143,31 @@ GemmaConfig config_of(const PretrainOptions& options,
   config.sliding_window = family == GemmaFamily::kGemma1 ? 0 : options.sliding_window;
   config.layer_kinds = default_layer_kinds(
       family, options.layers, family == GemmaFamily::kGemma3 ? kGemma3Pattern : kGemma2Pattern);
+  config.attention.assign(static_cast<std::size_t>(options.layers), attention_of(options));
+  config.seed = seed;
+  check_gemma_config(config, "the model asked for");
+  return config;
+}
+
+GemmaConfig config_of(const PretrainOptions& options,
+                      const Tokenizer& tokenizer,
+                      std::uint64_t seed) {
+  GemmaConfig config = config_of(options, tokenizer.size(), seed);
   config.bos_id = tokenizer.bos();
   config.pad_id = tokenizer.pad();
   config.eos_ids = {tokenizer.eos()};
-  config.attention.assign(static_cast<std::size_t>(options.layers), attention_of(options));
-  config.seed = seed;
-  check_gemma_config(config, "pretrain");
+  check_gemma_config(config, "the model asked for");
   return config;
 }
 
 void pretrain(const PretrainOptions& options, Context& context) {
-  check_training_options(options);
-  attention_of(options);
+  check_training_options(options, context);
   const auto seed = static_cast<std::uint64_t>(context.common.seed);
+  if (!options.tokenizer) {  // a model that cannot be is refused before its vocabulary is learned
+    check_memory(options,
+                 planned_run(options, {.config = config_of(options, options.vocabulary, seed),
+                                       .from_folder = false}));
+  }
   const auto ranks = enter_ranks(options, context);
   if (!ranks) {
     return;

@@ -3,6 +3,8 @@
 #include "darkformer/commands/program.h"
 
 #include <ATen/Parallel.h>
+
+#include <filesystem>
 #include <new>
 #include <ostream>
 
@@ -112,6 +114,8 @@ int run_program(const std::vector<std::string>& arguments,
     return report(error.what(), kExitUsage);
   } catch (const std::bad_alloc&) {
     return report(kOutOfMemory, kExitFailed);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(concat(error.path1().string(), ": ", error.code().message()), kExitFailed);
   } catch (const std::exception& error) {
     return report(is_out_of_memory(error.what()) ? kOutOfMemory : error.what(), kExitFailed);
   }

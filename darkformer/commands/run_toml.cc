@@ -132,6 +132,35 @@ void read_options(const fs::path& file, const toml::table& options, std::vector<
   }
 }
 
+// The options that a file gives to the command.
+toml::table options_of(const fs::path& file, const std::string& command) {
+  toml::table root = parse_file(file);
+  const auto written_for = root["command"].value<std::string>();
+  if (written_for && *written_for != command) {
+    throw UsageError(file.string() + ": written for 'darkformer " + printable(*written_for) +
+                     "', not for 'darkformer " + command + "'");
+  }
+  if (toml::table* options = root["options"].as_table()) {
+    return std::move(*options);  // a copy would forget the lines
+  }
+  root.erase("command");
+  return root;
+}
+
+std::string typed(const std::vector<std::string>& texts) {
+  std::string line;
+  for (const std::string& text : texts) {
+    line += (line.empty() ? "" : " ") + text;
+  }
+  return line;
+}
+
+Field* find_field(std::vector<Field>& fields, const std::string& name) {
+  const auto found = std::find_if(fields.begin(), fields.end(),
+                                  [&](const Field& field) { return field.name == name; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 std::string run_toml_text(const std::string& command, const std::vector<Field>& fields) {
@@ -162,18 +191,58 @@ void write_run_toml(const fs::path& file,
 }
 
 void read_run_toml(const fs::path& file, const std::string& command, std::vector<Field>& fields) {
-  toml::table root = parse_file(file);
-  const auto written_for = root["command"].value<std::string>();
-  if (written_for && *written_for != command) {
-    throw UsageError(file.string() + ": written for 'darkformer " + printable(*written_for) +
-                     "', not for 'darkformer " + command + "'");
+  read_options(file, options_of(file, command), fields);
+}
+
+std::vector<std::pair<std::string, std::string>> kept_options(const fs::path& file) {
+  const toml::table root = parse_file(file);
+  const toml::table* options = root["options"].as_table();
+  std::vector<std::pair<std::string, std::string>> kept;
+  for (const auto& [key, node] : options == nullptr ? root : *options) {
+    kept.emplace_back(std::string(key.str()), node.is_table() ? "" : typed(texts_of(node)));
   }
-  if (const toml::table* options = root["options"].as_table()) {
-    read_options(file, *options, fields);
+  return kept;
+}
+
+std::vector<ChangedOption> changed_options(const fs::path& file,
+                                           const std::string& command,
+                                           const std::vector<Field>& fields) {
+  const toml::table kept = options_of(file, command);
+  const toml::table present = toml::parse(run_toml_text(command, fields));
+  const toml::table& now = *present["options"].as_table();
+  std::vector<ChangedOption> changed;
+  for (const Field& field : fields) {
+    const auto joined = [&](const toml::table& options) {
+      const toml::node* node = options.get(field.name);
+      return node == nullptr ? std::string() : typed(texts_of(*node));
+    };
+    // Without `given` it is the default of an option that the file does not know yet.
+    if (!field.traits.momentary && field.given && joined(kept) != joined(now)) {
+      changed.push_back({&field, joined(kept), joined(now)});
+    }
+  }
+  return changed;
+}
+
+void follow_run(const fs::path& config,
+                bool out_typed,
+                const std::string& command,
+                std::vector<Field>& fields) {
+  Field* resume = find_field(fields, "resume");
+  Field* out = find_field(fields, "out");
+  if (resume == nullptr || out == nullptr || !*std::get<bool*>(resume->value)) {
     return;
   }
-  root.erase("command");
-  read_options(file, root, fields);
+  const fs::path& folder = *std::get<fs::path*>(out->value);
+  const fs::path here = config.has_parent_path() ? config.parent_path() : fs::path(".");
+  std::error_code ignored;
+  if (!out_typed && config.filename() == "run.toml" && fs::exists(here / "checkpoints", ignored) &&
+      !fs::equivalent(here, folder, ignored)) {
+    set_from_text(*out, {here.string()});
+  }
+  if (!folder.empty() && fs::exists(folder / "run.toml", ignored)) {
+    read_run_toml(folder / "run.toml", command, fields);
+  }
 }
 
 }  // namespace darkformer

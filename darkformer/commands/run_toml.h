@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "darkformer/commands/field.h"
@@ -24,5 +25,27 @@ void write_run_toml(const std::filesystem::path& file,
 void read_run_toml(const std::filesystem::path& file,
                    const std::string& command,
                    std::vector<Field>& fields);
+
+// Every option of a file with its value as typed, by name, whatever its command.
+std::vector<std::pair<std::string, std::string>> kept_options(const std::filesystem::path& file);
+
+// An option with another value than the one that the file keeps.
+struct ChangedOption {
+  const Field* field;
+  std::string before;  // as typed; empty: it had none
+  std::string now;
+};
+// Those of the fields, but the momentary ones. Errors as read_run_toml.
+std::vector<ChangedOption> changed_options(const std::filesystem::path& file,
+                                           const std::string& command,
+                                           const std::vector<Field>& fields);
+
+// For commands with --resume and --out, when --resume is given: a run whose own run.toml is
+// `config` goes on in the folder it lies in, wherever that was moved, unless --out was typed; and
+// what is not given is as the run's run.toml keeps it.
+void follow_run(const std::filesystem::path& config,
+                bool out_typed,
+                const std::string& command,
+                std::vector<Field>& fields);
 
 }  // namespace darkformer

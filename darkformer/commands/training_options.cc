@@ -12,6 +12,8 @@
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/data_files.h"
+#include "darkformer/commands/rank_launcher.h"
+#include "darkformer/commands/run_toml.h"
 #include "darkformer/commands/training_ranks.h"
 
 namespace darkformer {
@@ -120,9 +122,31 @@ void print_result(const RunResult& result, const MemoryPlan& plan, std::ostream&
       << "final: " << result.final_folder.string() << '\n';
 }
 
+// A run that goes on keeps what its checkpoints are made of; other changes are taken and told.
+void compare_with_kept(const TrainingOptions& options, const Context& context, bool tells) {
+  const fs::path file = options.out / "run.toml";
+  for (const ChangedOption& option : changed_options(file, context.command, context.fields)) {
+    const std::string before = option.before.empty() ? "unset" : option.before;
+    switch (option.field->traits.on_resume) {
+      case OnResume::kFree:
+        break;
+      case OnResume::kTold:
+        if (tells) {
+          log_warning(option.field->flag(), ": ", option.now, " from here on, ", before,
+                      " before: the result will be that of neither alone");
+        }
+        break;
+      case OnResume::kFixed:
+        throw UsageError(concat(option.field->flag(), ": ", option.now, ", but the run in ",
+                                options.out.string(), " was begun with ", before,
+                                "; leave it out to go on, or begin another with another --out"));
+    }
+  }
+}
+
 }  // namespace
 
-void check_training_options(const TrainingOptions& options) {
+void check_training_options(const TrainingOptions& options, const Context& context) {
   redraw_steps(options.redraw);
   if (options.warmup > options.steps) {
     throw UsageError(
@@ -134,6 +158,9 @@ void check_training_options(const TrainingOptions& options) {
     throw UsageError(concat(options.out.string(),
                             ": holds a run already; --resume goes on with it, another --out "
                             "starts a new one"));
+  }
+  if (options.resume && fs::exists(options.out / "run.toml")) {
+    compare_with_kept(options, context, is_first && !is_launched_rank());
   }
 }
 
@@ -158,22 +185,36 @@ std::int64_t ranks_here(const TrainingOptions& options) {
   return place ? place->local_ranks : options.nproc;
 }
 
+// What would make a run fit that does not: that depends on which part is too large.
+std::string smaller_run(const PlannedRun& planned,
+                        const MemoryPlan& plan,
+                        std::int64_t ranks,
+                        std::int64_t available) {
+  const std::int64_t model = plan.weights + plan.moments + plan.gradients + plan.program;
+  if (plan.mapped + ranks * model <= available) {
+    return "--recompute, a smaller --micro-batch or --context";
+  }
+  if (!planned.from_folder) {
+    return "a smaller model: --hidden, --intermediate, --layers, --vocabulary";
+  }
+  return planned.scope == TrainScope::kAll ? "--train attention or --optimizer sgd"
+                                           : "a smaller model";
+}
+
 }  // namespace
 
 MemoryPlan check_memory(const TrainingOptions& options, const PlannedRun& planned) {
   const std::int64_t ranks = ranks_here(options);
   const MemoryPlan plan = plan_memory(planned);
   const MemoryInfo memory = memory_info();
-  log_info("expects to need ", bytes_text(plan.machine(ranks)), " of memory",
-           ranks > 1 ? concat(" for ", ranks, " processes") : std::string());
   require(options.ignore_memory || plan.machine(ranks) <= memory.available,
           "the run would need about ", bytes_text(plan.machine(ranks)), " of memory (",
           bytes_text(plan.mapped), " for weights in files, ",
           bytes_text(ranks * (plan.weights + plan.moments + plan.gradients)), " for trained ones, ",
           bytes_text(ranks * (plan.activations + plan.scratch)), " for values), but ",
-          bytes_text(memory.available), " of ", bytes_text(memory.total),
-          " are left; try --recompute, a smaller --micro-batch or --context, --train attention, or "
-          "start anyway with --ignore-memory");
+          bytes_text(memory.available), " of ", bytes_text(memory.total), " are left; try ",
+          smaller_run(planned, plan, ranks, memory.available),
+          ", or start anyway with --ignore-memory");
   return plan;
 }
 
@@ -202,6 +243,9 @@ std::optional<Checkpoint> find_start(const TrainingOptions& options, const Prepa
   std::optional<Checkpoint> start;
   if (!run.ranks || run.ranks->is_first()) {
     start = checkpoints.latest();
+    if (!start) {
+      log_info(options.out.string(), ": nothing to resume, starts at the first step");
+    }
   }
   if (!run.ranks) {
     return start;
@@ -253,6 +297,9 @@ void train(const TrainingOptions& options, const PreparedRun& run, Context& cont
   MemoryPlan plan;
   if (run.planned) {
     plan = check_memory(options, planned_run(options, *run.planned));
+    const std::int64_t ranks = ranks_here(options);
+    log_info("expects to need ", bytes_text(plan.machine(ranks)), " of memory",
+             ranks > 1 ? concat(" for ", ranks, " processes") : std::string());
   }
   if (options.return_memory || 2 * plan.machine(ranks_here(options)) > memory_info().available) {
     return_freed_memory();

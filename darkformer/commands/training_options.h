@@ -54,11 +54,15 @@ struct TrainingOptions {
   void visit_files(auto&& field) {
     field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
     field("out", out, "run folder: run.toml, log.jsonl, checkpoints/, final/",
-          {.required = true, .value_name = "RUN"});
-    field("resume", resume, "go on from the last checkpoint of the run folder, to the same bits",
-          {.momentary = true});
-    field("cache", cache, "folder for tokenised texts",
-          {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
+          {.required = true, .value_name = "RUN", .on_resume = OnResume::kFree});
+    field(
+        "resume", resume,
+        "go on from the last checkpoint of the run folder, to the same bits; what is not given is "
+        "as the run began",
+        {.momentary = true});
+    field(
+        "cache", cache, "folder for tokenised texts",
+        {.value_name = "DIR", .empty_means = "~/.cache/darkformer", .on_resume = OnResume::kFree});
   }
 
   void visit_steps(auto&& field) {
@@ -66,8 +70,8 @@ struct TrainingOptions {
     field("batch", batch, "windows of a step", {.minimum = 1});
     field("micro-batch", micro_batch,
           "windows of one forward and backward pass, gradients are accumulated; 0: all",
-          {.minimum = 0});
-    field("context", context, "tokens of a window", {.minimum = 1});
+          {.minimum = 0, .on_resume = OnResume::kFree});
+    field("context", context, "tokens of a window", {.minimum = 1, .on_resume = OnResume::kFixed});
     field("lr", lr, "learning rate at its peak", {.minimum = 0});
     field("factor-lr-scale", factor_lr_scale,
           "learning rate of M, the factor of the covariance, over that of the others",
@@ -77,7 +81,8 @@ struct TrainingOptions {
     field("warmup", warmup, "steps in which the learning rate rises", {.minimum = 0});
     field("final-lr", final_lr, "end of the cosine, as a share of the peak",
           {.minimum = 0, .maximum = 1});
-    field("optimizer", optimizer, "update rule", {.choices = {"adamw", "sgd"}});
+    field("optimizer", optimizer, "update rule",
+          {.choices = {"adamw", "sgd"}, .on_resume = OnResume::kFixed});
     field("beta1", beta1, "AdamW's memory of gradients", {.minimum = 0, .maximum = 1});
     field("beta2", beta2, "AdamW's memory of their squares", {.minimum = 0, .maximum = 1});
     field("epsilon", epsilon, "AdamW's guard against division by zero", {.minimum = 0});
@@ -92,34 +97,45 @@ struct TrainingOptions {
 
   void visit_watching(auto&& field) {
     field("held-out", held_out, "share of the text kept for measuring",
-          {.minimum = 0, .maximum = 0.5, .empty_means = "0.01, nothing of a short text"});
+          {.minimum = 0,
+           .maximum = 0.5,
+           .empty_means = "0.01, nothing of a short text",
+           .on_resume = OnResume::kFixed});
     field("eval-every", eval_every, "steps between held-out measurements; 0: with checkpoints",
-          {.minimum = 0});
-    field("eval-windows", eval_windows, "held-out windows measured", {.minimum = 1});
-    field("checkpoint-every", checkpoint_every, "steps between checkpoints", {.minimum = 1});
-    field("keep", keep, "newest checkpoints kept, besides the best", {.minimum = 1});
+          {.minimum = 0, .on_resume = OnResume::kFree});
+    field("eval-windows", eval_windows, "held-out windows measured",
+          {.minimum = 1, .on_resume = OnResume::kFree});
+    field("checkpoint-every", checkpoint_every, "steps between checkpoints",
+          {.minimum = 1, .on_resume = OnResume::kFree});
+    field("keep", keep, "newest checkpoints kept, besides the best",
+          {.minimum = 1, .on_resume = OnResume::kFree});
     field("skip-nonfinite", skip_nonfinite,
-          "leave out steps whose loss or gradient is not finite instead of stopping");
-    field("tensorboard", tensorboard, "also write event files into RUN/tensorboard");
+          "leave out steps whose loss or gradient is not finite instead of stopping",
+          {.on_resume = OnResume::kFree});
+    field("tensorboard", tensorboard, "also write event files into RUN/tensorboard",
+          {.on_resume = OnResume::kFree});
     field("final-type", final_type, "type of the weights in final/",
-          {.choices = {"float32", "bfloat16"}});
+          {.choices = {"float32", "bfloat16"}, .on_resume = OnResume::kFree});
   }
 
   void visit_scale(auto&& field) {
     field("recompute", recompute,
           "keep only the input of each layer for the backward pass and compute the rest again: "
-          "less memory, a third more time, the same bits");
-    field("ignore-memory", ignore_memory, "start even if the memory is predicted not to suffice");
+          "less memory, a third more time, the same bits",
+          {.on_resume = OnResume::kFree});
+    field("ignore-memory", ignore_memory, "start even if the memory is predicted not to suffice",
+          {.on_resume = OnResume::kFree});
     field(
         "return-memory", return_memory,
         "give freed memory back to the system at once, which is slower; done unasked by a run that "
-        "needs more than half of what is left");
+        "needs more than half of what is left",
+        {.on_resume = OnResume::kFree});
     field("nproc", nproc,
           "processes on this machine that share each batch; several machines: docs/distributed.md",
-          {.minimum = 1, .maximum = 1024});
+          {.minimum = 1, .maximum = 1024, .on_resume = OnResume::kFree});
     field("timeout", timeout,
           "several processes: seconds without an answer from one after which all end",
-          {.minimum = 1});
+          {.minimum = 1, .on_resume = OnResume::kFree});
   }
 };
 
@@ -135,8 +151,9 @@ struct PreparedRun {
   std::optional<PlannedRun> planned = {};  // what is trained; the rest comes from the options
 };
 
-// UsageError: a run folder that holds a run already, without --resume; values that do not fit.
-void check_training_options(const TrainingOptions& options);
+// UsageError: a run folder that holds a run already, without --resume; values that do not fit, or
+// not the run that is to go on. Says with which options the run goes on that it did not have.
+void check_training_options(const TrainingOptions& options, const Context& context);
 
 // The plan of a run with these options, and the largest memory it will need. Error: more than the
 // machine has left, unless --ignore-memory.

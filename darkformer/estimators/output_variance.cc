@@ -27,6 +27,16 @@ double key_distance2(const FeatureFamily& family,
   return distance;
 }
 
+// How one query looks at all keys, (S).
+Vector attention_of_query(const FeatureFamily& family,
+                          std::span<const double> q,
+                          const Matrix& keys) {
+  Matrix query(1, q.size());
+  std::ranges::copy(q, query.row(0).begin());
+  const Matrix attention = exact_attention_of(family, query, keys);  // (1,S)
+  return {attention.row(0).begin(), attention.row(0).end()};
+}
+
 }  // namespace
 
 double log_cross_moment(const FeatureFamily& family,
@@ -43,14 +53,12 @@ double log_output_variance(const FeatureFamily& family,
                            const Matrix& keys,
                            const Matrix& values) {
   const std::size_t S = keys.rows();
-  Matrix query(1, q.size());
-  std::ranges::copy(q, query.row(0).begin());
-  const Matrix attention = exact_attention_of(family, query, keys);  // (1,S)
-  const Vector out = multiply(transpose(values), attention.row(0));
+  const Vector attention = attention_of_query(family, q, keys);
+  const Vector out = multiply(transpose(values), attention);
   // log of a_s sqrt(E x_s^2), whose largest leaves the sum first
   Vector sizes(S);
   for (std::size_t s = 0; s < S; ++s) {
-    sizes[s] = std::log(attention(0, s)) + 0.5 * log_second_moment(family, q, keys.row(s));
+    sizes[s] = std::log(attention[s]) + 0.5 * log_second_moment(family, q, keys.row(s));
   }
   const double most = *std::ranges::max_element(sizes);
   if (!std::isfinite(most)) {
@@ -61,7 +69,7 @@ double log_output_variance(const FeatureFamily& family,
     const Vector off = add(values.row(s), out, -1.0);
     for (std::size_t other = 0; other < S; ++other) {
       const double together = log_cross_moment(family, q, keys.row(s), keys.row(other)) +
-                              std::log(attention(0, s)) + std::log(attention(0, other));
+                              std::log(attention[s]) + std::log(attention[other]);
       sum += std::exp(together - 2.0 * most) * dot(off, add(values.row(other), out, -1.0));
     }
   }
@@ -94,21 +102,19 @@ double predicted_error2(const FeatureFamily& family,
                         const Matrix& keys,
                         const Matrix& values) {
   const std::size_t S = keys.rows();
-  Matrix query(1, q.size());
-  std::ranges::copy(q, query.row(0).begin());
-  const Matrix attention = exact_attention_of(family, query, keys);  // (1,S)
+  const Vector attention = attention_of_query(family, q, keys);
   Vector typical(S), deviation(S);
   double sum = 0.0;
   for (std::size_t s = 0; s < S; ++s) {
     const TypicalEstimate estimate = typical_estimate(family, features, q, keys.row(s));
-    typical[s] = attention(0, s) * std::exp(estimate.log_estimate);
+    typical[s] = attention[s] * std::exp(estimate.log_estimate);
     deviation[s] = std::sqrt(estimate.variance);
     sum += typical[s];
   }
   for (double& p : typical) {
     p /= sum;
   }
-  const Vector out = multiply(transpose(values), attention.row(0)),
+  const Vector out = multiply(transpose(values), attention),
                typical_out = multiply(transpose(values), typical);
   double spread = 0.0, c = 0.0;
   for (std::size_t s = 0; s < S; ++s) {

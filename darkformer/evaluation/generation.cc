@@ -6,10 +6,12 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/evaluation/stop_strings.h"
+#include "darkformer/model/nonfinite.h"
 
 namespace darkformer {
 namespace {
@@ -44,7 +46,13 @@ class TextStream {
 
 std::int64_t pick(const Gemma& model, const GemmaState& state, Sampler& sampler) {
   const at::Tensor logits = model.logits(state.hidden).contiguous();  // (1,1,V)
-  return sampler.pick({logits.data_ptr<float>(), static_cast<std::size_t>(logits.numel())});
+  const std::span<const float> row(logits.data_ptr<float>(),
+                                   static_cast<std::size_t>(logits.numel()));
+  if (!std::all_of(row.begin(), row.end(), [](float logit) { return std::isfinite(logit); })) {
+    fail("token ", state.position + 1, ": some logits are not finite; ",
+         find_nonfinite(model).cause());
+  }
+  return sampler.pick(row);
 }
 
 }  // namespace

@@ -4,15 +4,26 @@
 
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
+
 namespace darkformer {
 namespace {
 
-bool is_finite(const at::Tensor& tensor) {
-  return !tensor.defined() || !tensor.is_floating_point() ||
-         at::isfinite(tensor.detach()).all().item<bool>();
-}
+constexpr std::int64_t kBlock = 1 << 22;  // numbers at once: an embedding may be gigabytes
 
-}  // namespace
+bool is_finite(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_floating_point()) {
+    return true;
+  }
+  const at::Tensor flat = tensor.detach().flatten();
+  for (std::int64_t first = 0; first < flat.numel(); first += kBlock) {
+    const std::int64_t count = std::min(kBlock, flat.numel() - first);
+    if (!at::isfinite(flat.narrow(0, first, count)).all().item<bool>()) {
+      return false;
+    }
+  }
+  return true;
+}
 
 std::string nonfinite_weight(const Gemma& model) {
   for (const auto& tensors : {model.named_parameters(), model.named_buffers()}) {
@@ -26,18 +37,31 @@ std::string nonfinite_weight(const Gemma& model) {
 }
 
 std::string nonfinite_gradient(const Gemma& model) {
-  for (const auto& named : model.named_parameters()) {
-    if (!is_finite(named.value().grad())) {
-      return named.key();
+  const auto parameters = model.named_parameters();
+  for (std::size_t i = parameters.size(); i > 0; --i) {
+    if (!is_finite(parameters[i - 1].value().grad())) {
+      return parameters[i - 1].key();
     }
   }
   return "";
 }
 
-std::string nonfinite_cause(const Gemma& model) {
-  const std::string weight = nonfinite_weight(model);
-  return weight.empty() ? "all weights are finite, but numbers on the way grow too large"
-                        : weight + " holds NaN or infinity";
+}  // namespace
+
+std::string Nonfinite::cause() const {
+  if (!weight.empty()) {
+    return weight + " holds NaN or infinity";
+  }
+  return gradient.empty() ? "all weights are finite, but numbers on the way grow too large"
+                          : "all weights are finite, but not the gradient of " + gradient;
+}
+
+Nonfinite find_nonfinite(const Gemma& model) {
+  Nonfinite found{.weight = nonfinite_weight(model), .gradient = {}};
+  if (found.weight.empty()) {
+    found.gradient = nonfinite_gradient(model);
+  }
+  return found;
 }
 
 }  // namespace darkformer

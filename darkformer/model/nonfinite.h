@@ -8,14 +8,17 @@
 
 namespace darkformer {
 
-// The first parameter or buffer of the model that holds a number that is not finite, by its name in
-// model folders; empty when there is none. Reads all weights.
-std::string nonfinite_weight(const Gemma& model);
-// The same for the gradients that are there.
-std::string nonfinite_gradient(const Gemma& model);
+// Names as in model folders; empty where there is nothing.
+struct Nonfinite {
+  std::string weight;    // the first parameter or buffer that holds NaN or infinity
+  std::string gradient;  // where all weights are finite: the first gradient that does, in the order
+                         // of the backward pass, which carries it on to all that come after
 
-// Half a sentence for an error about results that are not finite: which weight is to blame, or that
-// none is.
-std::string nonfinite_cause(const Gemma& model);
+  // Half a sentence for an error about results that are not finite: what is to blame.
+  std::string cause() const;
+};
+
+// Reads all weights and the gradients that are there.
+Nonfinite find_nonfinite(const Gemma& model);
 
 }  // namespace darkformer

@@ -20,9 +20,10 @@ std::shared_ptr<Gemma> dark_gemma() {
 
 TEST(Nonfinite, ASoundModelHasNone) {
   const auto model = dark_gemma();
-  EXPECT_EQ(nonfinite_weight(*model), "");
-  EXPECT_EQ(nonfinite_gradient(*model), "");
-  EXPECT_NE(nonfinite_cause(*model).find("all weights are finite"), std::string::npos);
+  const Nonfinite found = find_nonfinite(*model);
+  EXPECT_EQ(found.weight, "");
+  EXPECT_EQ(found.gradient, "");
+  EXPECT_NE(found.cause().find("all weights are finite"), std::string::npos);
 }
 
 TEST(Nonfinite, EveryTensorIsFound) {
@@ -35,22 +36,31 @@ TEST(Nonfinite, EveryTensorIsFound) {
       for (const double bad :
            {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
         last.fill_(bad);
-        EXPECT_EQ(nonfinite_weight(*model), named.key());
-        EXPECT_EQ(nonfinite_cause(*model), named.key() + " holds NaN or infinity");
+        EXPECT_EQ(find_nonfinite(*model).weight, named.key());
+        EXPECT_EQ(find_nonfinite(*model).cause(), named.key() + " holds NaN or infinity");
       }
       last.copy_(before);
     }
   }
-  EXPECT_EQ(nonfinite_weight(*model), "");
+  EXPECT_EQ(find_nonfinite(*model).weight, "");
 }
 
-TEST(Nonfinite, AGradientIsFound) {
+// The backward pass goes from the last layer to the first and takes what is not finite along.
+TEST(Nonfinite, TheFirstGradientOfTheBackwardPassIsFound) {
   const auto model = dark_gemma();
-  at::Tensor weight = model->named_parameters()["model.norm.weight"];
-  weight.mutable_grad() = at::zeros_like(weight);
-  EXPECT_EQ(nonfinite_gradient(*model), "");
-  weight.mutable_grad().fill_(std::numeric_limits<float>::infinity());
-  EXPECT_EQ(nonfinite_gradient(*model), "model.norm.weight");
+  const auto parameters = model->named_parameters();
+  for (const auto& named : parameters) {
+    at::Tensor weight = named.value();
+    weight.mutable_grad() = at::zeros_like(weight);
+  }
+  EXPECT_EQ(find_nonfinite(*model).gradient, "");
+  for (const char* name : {"model.layers.0.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.weight",
+                           "model.norm.weight"}) {
+    parameters[name].grad().flatten()[-1].fill_(std::numeric_limits<float>::infinity());
+    EXPECT_EQ(find_nonfinite(*model).gradient, name);
+    EXPECT_EQ(find_nonfinite(*model).cause(),
+              std::string("all weights are finite, but not the gradient of ") + name);
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
 
 #include "darkformer/base/error.h"
 #include "darkformer/text/byte_source.h"
@@ -22,6 +23,24 @@ std::string lower_extension(const std::filesystem::path& path) {
   return extension;
 }
 
+// The ending without .gz and .zst.
+std::string text_extension(const std::filesystem::path& path) {
+  const std::string extension = lower_extension(path);
+  const bool packed = extension == ".gz" || extension == ".zst";
+  return packed ? lower_extension(path.stem()) : extension;
+}
+
+std::optional<TextFormat> named_format(const std::filesystem::path& path) {
+  const std::string extension = text_extension(path);
+  if (extension == ".txt" || extension == ".text") {
+    return TextFormat::kPlainText;
+  }
+  if (extension == ".jsonl" || extension == ".json" || extension == ".ndjson") {
+    return TextFormat::kJsonLines;
+  }
+  return std::nullopt;
+}
+
 // '\0' if there is nothing but space in the first bytes.
 char first_character(const std::filesystem::path& path) {
   std::array<char, 4096> buffer;
@@ -37,17 +56,14 @@ char first_character(const std::filesystem::path& path) {
 }  // namespace
 
 TextFormat text_format(const std::filesystem::path& path) {
-  std::string extension = lower_extension(path);
-  if (extension == ".gz" || extension == ".zst") {
-    extension = lower_extension(path.stem());
-  }
-  if (extension == ".txt" || extension == ".text") {
-    return TextFormat::kPlainText;
-  }
-  if (extension == ".jsonl" || extension == ".json" || extension == ".ndjson") {
-    return TextFormat::kJsonLines;
+  if (const auto named = named_format(path)) {
+    return *named;
   }
   return first_character(path) == '{' ? TextFormat::kJsonLines : TextFormat::kPlainText;
+}
+
+bool has_unknown_ending(const std::filesystem::path& path) {
+  return !named_format(path) && !text_extension(path).empty();
 }
 
 std::unique_ptr<DocumentReader> open_documents(const std::filesystem::path& path,

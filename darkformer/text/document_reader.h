@@ -59,6 +59,8 @@ class DocumentReader {
 // JSON lines. Any other name: JSON lines if the first character of the content is '{', else plain
 // text.
 TextFormat text_format(const std::filesystem::path& path);
+// Has the name an ending that says nothing of this, as .csv?
+bool has_unknown_ending(const std::filesystem::path& path);
 
 std::unique_ptr<DocumentReader> open_documents(const std::filesystem::path& path,
                                                const ReaderOptions& options = {});

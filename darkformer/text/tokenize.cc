@@ -2,8 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/text/tokenize.h"
 
+#include <unistd.h>
+
 #include <bit>
+#include <cerrno>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "darkformer/base/error.h"
@@ -81,6 +85,16 @@ ShardInfo write_shard(const fs::path& text,
   return writer.info();
 }
 
+void require_writable(const fs::path& cache) {
+  std::error_code code;
+  fs::create_directories(cache, code);
+  if (!code && access(cache.c_str(), W_OK) != 0) {
+    code.assign(errno, std::generic_category());
+  }
+  require(!code, cache.string(), ": tokenised texts cannot be kept here: ", code.message(),
+          "; --cache or XDG_CACHE_HOME names another folder");
+}
+
 // Is there a sound shard of this key already?
 bool is_cached(const fs::path& shard, std::uint64_t key, ShardCheck check) {
   if (!is_token_shard(shard)) {
@@ -131,6 +145,7 @@ fs::path tokenize_cached(const fs::path& text,
   const std::uint64_t key = source_key(text, encoder, options.reader);
   fs::path shard = cache / (to_hex(key) + ".tokens");
   if (!is_cached(shard, key, options.check)) {
+    require_writable(cache);
     write_shard(text, shard, encoder, key, options);
   }
   return shard;

@@ -54,16 +54,7 @@ void expect_no_errors(const std::vector<std::string>& errors) {
   }
 }
 
-class DataParallel : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_collectives()) {
-      GTEST_SKIP() << "built without Gloo";
-    }
-  }
-};
-
-TEST_F(DataParallel, SumsOverTheRanks) {
+TEST(DataParallel, SumsOverTheRanks) {
   expect_no_errors(on_ranks(3, [](const std::shared_ptr<Ranks>& ranks) {
     std::vector<double> values = {1, static_cast<double>(ranks->rank())};
     ranks->sum(values);
@@ -73,7 +64,7 @@ TEST_F(DataParallel, SumsOverTheRanks) {
   }));
 }
 
-TEST_F(DataParallel, TheFirstGoesFirst) {
+TEST(DataParallel, TheFirstGoesFirst) {
   std::atomic<int> done{0};
   expect_no_errors(on_ranks(3, [&](const std::shared_ptr<Ranks>& ranks) {
     ranks->after_the_first_here([&] {
@@ -88,7 +79,7 @@ TEST_F(DataParallel, TheFirstGoesFirst) {
   EXPECT_EQ(done, 3);
 }
 
-TEST_F(DataParallel, DifferentFilesAreNamed) {
+TEST(DataParallel, DifferentFilesAreNamed) {
   const auto errors = on_ranks(2, [](const std::shared_ptr<Ranks>& ranks) {
     ranks->require_equal(ranks->is_first() ? 1 : 2, "weights");
   });
@@ -97,7 +88,7 @@ TEST_F(DataParallel, DifferentFilesAreNamed) {
   }
 }
 
-TEST_F(DataParallel, ARankThatDoesNotAnswerEndsTheOthersInTime) {
+TEST(DataParallel, ARankThatDoesNotAnswerEndsTheOthersInTime) {
   const auto began = std::chrono::steady_clock::now();
   const auto errors = on_ranks(
       3,
@@ -165,7 +156,7 @@ double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>&
 // step's sums are a few hundred terms long. Twelve steps add up.
 constexpr double kBound = 12 * 32 * 0x1p-24;
 
-TEST_F(DataParallel, AnyNumberOfRanksTrainsTheSameModel) {
+TEST(DataParallel, AnyNumberOfRanksTrainsTheSameModel) {
   TrainerOptions options = tiny_training();
   options.optimizer.kind = OptimizerKind::kSgd;  // AdamW divides by tiny numbers, and they differ
   options.schedule.peak = 0.1;
@@ -190,14 +181,14 @@ TEST_F(DataParallel, AnyNumberOfRanksTrainsTheSameModel) {
   }
 }
 
-TEST_F(DataParallel, TheFirstGradientIsThatOfOneRank) {
+TEST(DataParallel, TheFirstGradientIsThatOfOneRank) {
   const Trained one = train(1, tiny_training(), 1, 0), four = train(4, tiny_training(), 1, 0);
   EXPECT_NEAR(four.reports[0].loss, one.reports[0].loss, 1e-6 * one.reports[0].loss);
   EXPECT_NEAR(four.reports[0].gradient_norm, one.reports[0].gradient_norm,
               1e-5 * one.reports[0].gradient_norm);
 }
 
-TEST_F(DataParallel, RecomputingAddsNothing) {
+TEST(DataParallel, RecomputingAddsNothing) {
   TrainerOptions options = tiny_training();
   const Trained kept = train(2, options, 3, 1);
   options.recompute = true;
@@ -208,7 +199,7 @@ TEST_F(DataParallel, RecomputingAddsNothing) {
 }
 
 // The last layer's sum is under way when the gradient reaches the first layer.
-TEST_F(DataParallel, BucketsTravelDuringTheBackwardPass) {
+TEST(DataParallel, BucketsTravelDuringTheBackwardPass) {
   expect_no_errors(on_ranks(2, [](const std::shared_ptr<Ranks>& ranks) {
     const at::Tensor first = at::ones({3}).requires_grad_(), last = at::ones({3}).requires_grad_();
     GradientBuckets buckets({{"first", first}, {"last", last}}, ranks, 1);
@@ -226,7 +217,7 @@ TEST_F(DataParallel, BucketsTravelDuringTheBackwardPass) {
 }
 
 // A bucket for each parameter and one for all give the same.
-TEST_F(DataParallel, BucketsLeaveOutWhatNoPassReaches) {
+TEST(DataParallel, BucketsLeaveOutWhatNoPassReaches) {
   expect_no_errors(on_ranks(2, [](const std::shared_ptr<Ranks>& ranks) {
     for (const std::int64_t bytes : {1, 1 << 20}) {
       const at::Tensor used = at::ones({3}).requires_grad_(), idle = at::ones({2}).requires_grad_(),

@@ -19,7 +19,7 @@ constexpr std::int64_t kPieceBytes = 200;  // of a tokenizer, for each word of t
 constexpr std::int64_t kChunk = 64;        // tokens between two kept states (kernels/feature_plan)
 
 // A step reaches this share of the rate of products alone: norms, features and memory take the
-// rest (0.5 to 0.7 was measured).
+// rest. A rough figure (0.5 to 0.7 was measured); other models and machines will differ.
 constexpr double kStepShare = 0.6;
 // Bytes that the optimiser moves for each number, and a core's rate of moving them.
 constexpr double kUpdateBytes = 28, kMoveRate = 5e9;

@@ -66,6 +66,8 @@ struct StepPlan {
   double seconds = 0;
 };
 
+// The bytes and operations are counted; the seconds are a rough estimate, by usual shares of the
+// speeds.
 StepPlan plan_step(const PlannedRun& run, const MachineSpeed& speed);
 
 // Numbers that are trained.

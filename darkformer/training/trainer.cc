@@ -95,6 +95,7 @@ StepReport Trainer::step() {
     report.spike = spikes_.add(report.loss);
     counts_.spikes += report.spike ? 1 : 0;
   } else {
+    report.nonfinite = find_nonfinite(*model_);
     ++counts_.skipped;
   }
   clear_gradients(optimizer_.parameters());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "darkformer/model/nonfinite.h"
 #include "darkformer/training/data_parallel.h"
 #include "darkformer/training/distillation.h"
 #include "darkformer/training/gradient_buckets.h"
@@ -37,6 +38,7 @@ struct StepReport {
   double distillation_loss = 0;   // KL(teacher || model), a mean as the loss
   double attention_distance = 0;  // distill_attention
   bool finite = true;             // otherwise the weights were left as they were
+  Nonfinite nonfinite = {};       // then: what is to blame
   bool spike = false;
   bool stop_asked = false;  // Ctrl-C or SIGTERM came to some rank: all stop after this step
 };

@@ -106,6 +106,7 @@ TEST_F(TrainerTest, NonFiniteStepsChangeNothing) {
   weight[0] = std::numeric_limits<float>::quiet_NaN();
   const StepReport report = training.step();
   EXPECT_FALSE(report.finite);
+  EXPECT_EQ(report.nonfinite.weight, "model.norm.weight");
   EXPECT_EQ(training.state().skipped, 1);
   EXPECT_EQ(training.state().optimizer_steps, 0);
   weight[0] = sound;

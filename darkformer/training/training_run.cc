@@ -137,11 +137,13 @@ class Run {
     if (report.finite) {
       return;
     }
-    require(options_.skip_nonfinite, "step ", report.step, ": loss ", report.loss,
-            ", gradient norm ", report.gradient_norm, "; ", way_on(),
-            " (with a lower --lr or --clip, or --skip-nonfinite)");
-    log_warning("step ", report.step, " skipped: loss ", report.loss, ", gradient norm ",
-                report.gradient_norm);
+    const std::string what = concat("loss ", report.loss, ", gradient norm ", report.gradient_norm,
+                                    "; ", report.nonfinite.cause());
+    // With a weight that is not finite all steps to come would be skipped.
+    const bool is_lasting = !report.nonfinite.weight.empty();
+    require(options_.skip_nonfinite && !is_lasting, "step ", report.step, ": ", what, "; ",
+            way_on(), " (with a lower --lr or --clip", is_lasting ? ")" : ", or --skip-nonfinite)");
+    log_warning("step ", report.step, " skipped: ", what);
   }
 
   void save(const std::optional<double>& held_out_loss) {

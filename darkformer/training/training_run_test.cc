@@ -15,6 +15,7 @@
 #include "darkformer/base/jsonl.h"
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/text/test_files.h"
 #include "darkformer/training/test_runs.h"
 
 namespace darkformer {
@@ -182,30 +183,35 @@ TEST_F(TrainingRun, AFullDiskLeavesTheLastCheckpoint) {
   EXPECT_EQ(RunCheckpoints(full.folder, 2).latest()->state.step, 3);
 }
 
+// Finite weights whose results are not: the step may be skipped. A weight that is not finite ends
+// the run. The lines say which gradient or weight it is.
 TEST_F(TrainingRun, NotFiniteStopsOrIsSkipped) {
-  for (const bool skip : {false, true}) {
-    RunOptions run = options(skip ? "skip" : "stop");
-    run.steps = 3;
-    run.checkpoint_every = 2;
-    go(run);
-    run.steps = 6;
-    run.skip_nonfinite = skip;
-    const auto start = RunCheckpoints(run.folder, 2).latest();
-    const auto model = model_of(start);
-    {
-      const at::NoGradGuard no_gradients;
-      model->named_parameters()["model.norm.weight"].fill_(std::numeric_limits<float>::infinity());
-    }
-    Trainer trainer(model, tiny_batches(split_), tiny_training());
-    if (skip) {
-      EXPECT_EQ(run_training(trainer, run, start).state.skipped, 3);
-      continue;
-    }
-    try {
-      run_training(trainer, run, start);
-      ADD_FAILURE() << "went on";
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("step-3"), std::string::npos) << error.what();
+  constexpr float kHuge = std::numeric_limits<float>::max();
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  for (const float weight : {kHuge, kInfinite}) {
+    for (const bool skip : {false, true}) {
+      RunOptions run = options(concat(skip ? "skip" : "stop", weight));
+      run.steps = 3;
+      run.checkpoint_every = 2;
+      go(run);
+      run.steps = 6;
+      run.skip_nonfinite = skip;
+      const auto start = RunCheckpoints(run.folder, 2).latest();
+      const auto model = model_of(start);
+      {
+        const at::NoGradGuard no_gradients;
+        model->named_parameters()["model.layers.1.mlp.up_proj.weight"].fill_(weight);
+      }
+      Trainer trainer(model, tiny_batches(split_), tiny_training());
+      if (skip && weight == kHuge) {
+        EXPECT_EQ(run_training(trainer, run, start).state.skipped, 3);
+        continue;
+      }
+      const std::string error = error_of([&] { run_training(trainer, run, start); });
+      EXPECT_TRUE(contains(error, "step-3")) << error;
+      EXPECT_TRUE(contains(error, weight == kHuge ? "but not the gradient of model."
+                                                  : "model.layers.1.mlp.up_proj.weight holds NaN"))
+          << error;
     }
   }
 }

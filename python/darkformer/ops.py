@@ -29,6 +29,26 @@ torch.ops.load_library(str(library_path()))
 _ops = torch.ops.darkformer
 
 
+def _run(op, *tensors, **options):
+    """The op; where it fails because an argument is none it can take, one line says which."""
+    try:
+        return op(*tensors, **options)
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        name = op.__name__
+        for argument, value in (*zip(("q", "k", "v", "draws", "factor"), tensors), *options.items()):
+            if type(value).__name__ == "ndarray":
+                raise TypeError(f"{name}: {argument} must be a torch.Tensor, got a numpy array; torch.from_numpy "
+                                "makes one") from None
+            if isinstance(value, torch.Tensor) and value.layout != torch.strided:
+                raise ValueError(f"{name}: {argument} is {value.layout}; wanted a dense tensor, as to_dense() "
+                                 "gives") from None
+        # PyTorch's own words for a wrong type or name, without the value and the schema behind them.
+        short = str(error).split("\nPosition:")[0].split(" Schema:")[0]
+        if short == str(error):
+            raise
+        raise TypeError(short) from None
+
+
 def dark_attention(q, k, v, draws, factor=None, **options):
     """Linear-time attention with positive random features -> (B,H,T,Dv). Differentiable in every tensor.
 
@@ -42,24 +62,24 @@ def dark_attention(q, k, v, draws, factor=None, **options):
       causal=True, window=0, sinks=0    nearest and first keys that stay exact; both need causal
     float32 and bfloat16 on the CPU run the kernels; float64 and other devices a composition of PyTorch calls.
     """
-    return _ops.dark_attention(q, k, v, draws, factor, **options)
+    return _run(_ops.dark_attention, q, k, v, draws, factor, **options)
 
 
 def dark_attention_prefill(q, k, v, draws, factor=None, *, state=(), **options):
     """dark_attention on T more tokens of a sequence -> (out, state). An empty state starts one; the state given
     is not changed. Not for training."""
-    return _ops.dark_attention_prefill(q, k, v, draws, factor, **options, state=list(state))
+    return _run(_ops.dark_attention_prefill, q, k, v, draws, factor, **options, state=list(state))
 
 
 def dark_attention_step(q, k, v, draws, factor=None, *, state, **options):
     """dark_attention on one more token (T = 1) -> out; the state is updated in place and does not grow."""
-    return _ops.dark_attention_step(q, k, v, draws, factor, **options, state=state)
+    return _run(_ops.dark_attention_step, q, k, v, draws, factor, **options, state=state)
 
 
 def exact_attention(q, k, v, *, scale=None, causal=True, window=0, softcap=0.0):
     """Softmax attention -> (B,H,T,Dv), shapes as in dark_attention. window: the keys a query sees, its own
     included, 0 for all; softcap c: scores become c tanh(score / c). Differentiable in q, k, v."""
-    return _ops.exact_attention(q, k, v, scale=scale, causal=causal, window=window, softcap=softcap)
+    return _run(_ops.exact_attention, q, k, v, scale=scale, causal=causal, window=window, softcap=softcap)
 
 
 def random_attention(v, heads, seed, layer, index, start=0):

@@ -1,4 +1,4 @@
-"""darkformer variance and analyze, and their pages in a real browser: no errors, charts drawn, legends that toggle, phone, dark, print."""
+"""darkformer variance, analyze and report, and their pages in a real browser: no errors, charts drawn, legends that toggle, phone, dark, print."""
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
@@ -141,6 +141,36 @@ class Report(unittest.TestCase):
         paper = self.out / "report.pdf"
         browse(self.out / "report.html", f"--print-to-pdf={paper}")
         self.assertEqual(paper.read_bytes()[:4], b"%PDF")
+
+
+class RunPage(unittest.TestCase):
+    """darkformer report on logs: two runs, one of them long enough to be drawn as means with a band."""
+
+    probe = Report.probe
+
+    def test_curves_of_two_runs(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            for name, steps in (("short", 40), ("long", 3000)):
+                (folder / name).mkdir()
+                with open(folder / name / "log.jsonl", "w") as log:
+                    for step in range(1, steps + 1):
+                        line = {"step": step, "tokens": 100 * step, "loss": 2 + 8 / step + step % 3 / 9, "accuracy": 0.3,
+                                "gradient_norm": 1 + step % 5, "learning_rate": 1e-3 / step, "tokens_per_second": 90 + step % 7}
+                        if step % 10 == 0:
+                            line["held_out_loss"] = 2.1 + 8 / step
+                        log.write(json.dumps(line) + "\n")
+                (folder / name / "run.toml").write_text(f'command = "finetune"\n[options]\nsteps = {steps}\n')
+            subprocess.run([PROGRAM, "report", folder / "short", folder / "long", "--out", folder / "report.html"],
+                           capture_output=True, check=True)
+            for width in (1200, 500):
+                seen = self.probe(f"--window-size={width},900", folder=folder)
+                self.assertEqual(seen["errors"], [])
+                self.assertEqual(seen["charts"], 5)
+                self.assertGreater(seen["least"], 1000)
+                self.assertEqual((seen["pressed"], seen["again"], seen["less"]), ("false", "true", True))
+                self.assertLessEqual(seen["wide"], 0)
+                self.assertIn("darkformer report", seen["command"])
 
 
 if __name__ == "__main__":

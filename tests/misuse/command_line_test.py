@@ -1,9 +1,11 @@
 """The program as a process: exit codes, one-line errors, help and version."""
 import os
 import subprocess
+import tempfile
 import unittest
 
 PROGRAM = os.environ["DARKFORMER"]
+MODEL = "models/gemma-tiny"
 
 
 def run(*arguments, **options):
@@ -57,6 +59,39 @@ class CommandLine(unittest.TestCase):
             done = subprocess.run([PROGRAM, "docs"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.count("\n"), 1)
+
+    def expect_failure(self, done, *parts):
+        self.assertEqual(done.returncode, 1, done)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for part in parts:
+            self.assertIn(part, done.stderr)
+
+    def test_a_loop_of_links(self):
+        with tempfile.TemporaryDirectory() as folder:
+            loop = os.path.join(folder, "loop")
+            os.symlink(loop, loop)
+            for arguments in (["generate", loop, "--prompt", "a"], ["report", loop, "--out", "page.html"]):
+                done = run(*arguments)
+                self.expect_failure(done, loop, "Too many levels of symbolic links")
+                self.assertNotIn("filesystem error", done.stderr)
+
+    def test_a_cache_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = os.path.join(folder, "text.txt")
+            with open(text, "w") as file:
+                file.write("My fellow citizens. " * 50)
+            done = run("eval", MODEL, "--data", text, "--quiet", env={**os.environ, "XDG_CACHE_HOME": "/dev/null"})
+            self.expect_failure(done, "/dev/null/darkformer", "--cache or XDG_CACHE_HOME names another folder")
+
+    def test_a_table_is_said_to_be_read_as_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, is_told in (("table.csv", True), ("noending", False)):
+                text = os.path.join(folder, name)
+                with open(text, "w") as file:
+                    file.write("a,b\n1,2\n" * 9)
+                done = run("eval", MODEL, "--data", text, "--cache", folder, "--context", "16", "--quiet")
+                self.assertEqual(done.returncode, 0, done)
+                self.assertEqual(f"{text}: read as plain text" in done.stderr, is_told, done.stderr)
 
     def test_wrong_simd_target_is_a_failure(self):
         done = run("--version", env={**os.environ, "DARKFORMER_SIMD": "mmx"})

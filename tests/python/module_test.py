@@ -115,6 +115,32 @@ class Replace(unittest.TestCase):
         torch.testing.assert_close(model["attention"](self.x), want, rtol=1e-4, atol=1e-5)
 
 
+class Arguments(unittest.TestCase):
+    """What is no tensor, or no dense one, is one short line that names it."""
+
+    def expect(self, kind, words, call):
+        with self.assertRaisesRegex(kind, words) as caught:
+            call()
+        self.assertNotIn("\n", str(caught.exception))
+        self.assertLess(len(str(caught.exception)), 150)
+
+    def test_wrong_arguments(self):
+        x, draws = torch.randn(1, 2, 8, 4), darkformer.draw_features(2, 8, 4)
+        dark, exact = darkformer.dark_attention, darkformer.exact_attention
+        self.expect(TypeError, "dark_attention: q must be a torch.Tensor, got a numpy array",
+                    lambda: dark(x.numpy(), x, x, draws))
+        self.expect(TypeError, "dark_attention: gate must be", lambda: dark(x, x, x, draws, gate=x[0, :, 0, :2].numpy(), window=2))
+        self.expect(TypeError, "exact_attention: v must be", lambda: exact(x, x, x.numpy()))
+        self.expect(TypeError, "dark_attention_prefill: k must be",
+                    lambda: darkformer.dark_attention_prefill(x, x.numpy(), x, draws))
+        self.expect(ValueError, "dark_attention: v is torch.sparse_coo; wanted a dense tensor",
+                    lambda: dark(x, x, x.to_sparse(), draws))
+        self.expect(TypeError, "argument 'q' but instead found type 'list'", lambda: dark([1.0], x, x, draws))
+        self.expect(TypeError, "argument 'window' but instead found type 'float'", lambda: dark(x, x, x, draws, window=2.5))
+        self.expect(TypeError, "Unknown keyword argument 'factr'", lambda: dark(x, x, x, draws, factr=x))
+        self.expect(RuntimeError, "heads and time must agree", lambda: dark(x, x, x[:, :, :3], draws))
+
+
 class Module(unittest.TestCase):
     def setUp(self):
         self.q, self.k, self.v = normal(1, 4, 9, 8), normal(1, 2, 9, 8, seed=2), normal(1, 2, 9, 8, seed=3)
