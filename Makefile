@@ -80,8 +80,8 @@ tsan: test ## the fast tests under the thread sanitizer
 fuzz: packages ## run every fuzzer for SECONDS=60 (clang's libFuzzer with sanitizers)
 	tools/fuzz --seconds $(SECONDS)
 
-faults: build ## kills, full disks, changed files, no memory: what happens, and whether it is what must happen
-	DARKFORMER=$(abspath $(PROGRAM)) DARKFORMER_KILLS=20 python3 tests/faults/faults_test.py
+faults: build ## kills, full disks, changed files, no memory, lost ranks: what happens, and whether it is what must happen
+	DARKFORMER=$(abspath $(PROGRAM)) DARKFORMER_KILLS=20 python3 tests/faults/faults_test.py --all
 
 install: build ## install program, op library, headers, CMake files, Python package and manual below PREFIX=/usr/local
 	cmake --install build/$(PRESET) --prefix $(PREFIX)

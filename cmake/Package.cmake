@@ -2,7 +2,15 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME darkformer)
 set(CPACK_PACKAGE_VENDOR "The darkformer developers")
-set(CPACK_PACKAGE_CONTACT "The darkformer developers <darkformer@localhost>")
+# Who makes a package answers for it: -DCPACK_PACKAGE_CONTACT, or DEBFULLNAME and DEBEMAIL as Debian's own tools take them.
+if(NOT CPACK_PACKAGE_CONTACT)
+  if(DEFINED ENV{DEBEMAIL})
+    set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+    string(STRIP "${CPACK_PACKAGE_CONTACT}" CPACK_PACKAGE_CONTACT)
+  else()
+    set(CPACK_PACKAGE_CONTACT "${CPACK_PACKAGE_VENDOR} <developers@darkformer.invalid>")  # .invalid: no such address, by RFC 2606
+  endif()
+endif()
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "linear-time attention for pretrained Gemma models")
 set(CPACK_PACKAGE_DESCRIPTION "Converts, finetunes, measures and runs Gemma models whose softmax attention is replaced by\n\
 positive random features with learned covariance; with the op for C++ (libtorch)\nand Python (PyTorch).")

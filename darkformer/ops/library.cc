@@ -3,10 +3,23 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+
+#include "darkformer/base/error.h"
 #include "darkformer/ops/dark_attention.h"
 #include "darkformer/ops/draw_features.h"
 #include "darkformer/ops/exact_attention.h"
+#include "darkformer/ops/geglu.h"
+#include "darkformer/ops/linear.h"
 #include "darkformer/ops/random_attention.h"
+#include "darkformer/ops/rms_norm.h"
+#include "darkformer/ops/rotary.h"
+#include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
 namespace {
@@ -58,6 +71,33 @@ Tensor random(
   return random_attention(v, {seed, layer, index, heads}, start);
 }
 
+// Tables of a process, one for each rotation and power of two of positions in use.
+std::shared_ptr<const RotaryTable> rotary_table(int64_t D,
+                                                double base,
+                                                double factor,
+                                                int64_t end) {
+  constexpr std::uint64_t kFewestPositions = 512;
+  static std::mutex mutex;
+  static std::map<std::tuple<int64_t, double, double, int64_t>, std::shared_ptr<const RotaryTable>>
+      tables;
+  const auto positions = static_cast<int64_t>(
+      std::bit_ceil(std::max(kFewestPositions, static_cast<std::uint64_t>(end))));
+  const std::lock_guard lock(mutex);
+  auto& table = tables[{D, base, factor, positions}];
+  if (table == nullptr) {
+    table = make_rotary_table(D, base, factor, positions);
+  }
+  return table;
+}
+
+Tensor rotated(const Tensor& x, double base, double factor, int64_t start) {
+  constexpr int64_t kMostPositions = int64_t{1} << 24;
+  require(x.dim() == 4 && start >= 0 && start <= kMostPositions - x.size(2), "rotary: x is ",
+          describe(x), " and starts at ", start, "; wanted (B,H,T,D) and at most ", kMostPositions,
+          " positions");
+  return rotary(x, rotary_table(x.size(3), base, factor, start + x.size(2)), start);
+}
+
 TORCH_LIBRARY(darkformer, library) {
   library.def("dark_attention(" DARK_SCHEMA ") -> Tensor", attention);
   library.def("dark_attention_prefill(" DARK_SCHEMA ", Tensor[] state) -> (Tensor, Tensor[])",
@@ -75,6 +115,11 @@ TORCH_LIBRARY(darkformer, library) {
       "random_attention(Tensor v, int heads, int seed, int layer, int index, int start=0) -> "
       "Tensor",
       random);
+  // What surrounds attention in a Gemma, so that a model in Python adds up in the program's order.
+  library.def("linear(Tensor x, Tensor weight) -> Tensor", linear);
+  library.def("rms_norm(Tensor x, Tensor weight, float epsilon) -> Tensor", rms_norm);
+  library.def("geglu(Tensor gate, Tensor up) -> Tensor", geglu);
+  library.def("rotary(Tensor x, float base, float factor=1, int start=0) -> Tensor", rotated);
   // For tests: run every op of this thread as its composition of ATen calls.
   library.def("force_composition(bool forced) -> ()", set_composition_forced);
   library.def("vanished_rows() -> int", vanished_rows);

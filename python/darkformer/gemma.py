@@ -1,10 +1,14 @@
-"""Gemma 1, 2 and 3 (text) in PyTorch, each layer with exact or linear-time attention."""
+"""Gemma 1, 2 and 3 (text) in PyTorch, each layer with exact or linear-time attention.
+
+float32 on the CPU runs on the program's kernels, so that sums are added up in its order; all else in plain PyTorch.
+"""
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
 
 import torch
 from torch.nn import functional
 
+from . import ops
 from .attention import Attention
 from .attention_spec import AttentionSpec
 
@@ -18,20 +22,35 @@ class Norm(torch.nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x):
+        if ops.by_kernels(x):
+            return ops.rms_norm(x, self.weight, self.epsilon)
         wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
         normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.epsilon)
         return (normed * (1.0 + self.weight.to(wide.dtype))).to(x.dtype)
 
 
+def _linear(x, weight):
+    return ops.linear(x, weight) if ops.by_kernels(x) else functional.linear(x, weight)
+
+
+class Projection(torch.nn.Linear):
+    """x W^T."""
+
+    def forward(self, x):
+        return _linear(x, self.weight)
+
+
 def _projection(inputs, outputs):
     # Weights come from a file: no need to draw some first.
-    return torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs, bias=False)
+    return torch.nn.utils.skip_init(Projection, inputs, outputs, bias=False)
 
 
 def rotate(x, rope, start):
     """x (B,heads,T,D) with each pair (i, i + D/2) turned by its position, the first at `start`. Angles in double."""
-    half = x.shape[-1] // 2
     base, factor = rope
+    if ops.by_kernels(x):
+        return ops.rotary(x, base, factor, start)
+    half = x.shape[-1] // 2
     frequencies = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half) / factor
     positions = torch.arange(start, start + x.shape[2], dtype=torch.float64, device=x.device)
     angles = torch.outer(positions, frequencies)                                                 # (T,D/2)
@@ -85,7 +104,9 @@ class FeedForward(torch.nn.Module):
         self.down_proj = _projection(config.intermediate_size, config.hidden_size)
 
     def forward(self, x):
-        return self.down_proj(functional.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x))
+        gate, up = self.gate_proj(x), self.up_proj(x)
+        return self.down_proj(ops.geglu(gate, up) if ops.by_kernels(gate) else
+                              functional.gelu(gate, approximate="tanh") * up)
 
 
 class Block(torch.nn.Module):
@@ -154,7 +175,7 @@ class Gemma(torch.nn.Module):
 
     def logits(self, hidden):
         """hidden (..., E) -> logits (..., V)."""
-        raw = functional.linear(hidden, self.model.embed_tokens.weight)
+        raw = _linear(hidden, self.model.embed_tokens.weight)
         cap = self.config.final_softcap
         return cap * torch.tanh(raw / cap) if cap > 0 else raw
 

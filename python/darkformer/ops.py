@@ -92,3 +92,29 @@ def draw_features(groups, features, rank, seed=1, stream=0, index=0, orthogonal=
     """Draws (groups,features,rank), float32: the same numbers as the program's from the same seed, stream (the
     layer) and index (the redraw). Orthogonal in blocks of `rank`, with the norms of Gaussian vectors."""
     return _ops.draw_features(groups, features, rank, seed, stream, index, orthogonal)
+
+
+def by_kernels(x):
+    """Do linear, rms_norm, rotary and geglu take x? float32 on the CPU: what the program computes in."""
+    return x.dtype == torch.float32 and x.device.type == "cpu"
+
+
+def linear(x, weight):
+    """x W^T on the program's kernels: x (...,in) float32, weight (out,in) -> (...,out). Differentiable once."""
+    return _ops.linear(x, weight)
+
+
+def rms_norm(x, weight, epsilon):
+    """Gemma's norm on the program's kernels: x / rms(x) (1 + weight) over the last dimension. Differentiable once."""
+    return _ops.rms_norm(x, weight, epsilon)
+
+
+def rotary(x, base, factor=1.0, start=0):
+    """Rotary positions on the program's kernels: x (B,heads,T,D) float32 with each pair (i, i + D/2) turned by its
+    position, the first at `start`, times base^(-2i/D) / factor. Differentiable once."""
+    return _ops.rotary(x, base, factor, start)
+
+
+def geglu(gate, up):
+    """gelu(gate) up on the program's kernels, with the tanh form of gelu. Differentiable once."""
+    return _ops.geglu(gate, up)

@@ -66,6 +66,7 @@ class Linearize(unittest.TestCase):
         return True
 
     def test_killed_and_called_again_it_ends_the_same(self):
+        """linearize killed at random moments and called again: the same model and the same numbers"""
         start = time.monotonic()
         done = self.call("whole", "--json")
         usual = time.monotonic() - start

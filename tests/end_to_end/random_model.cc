@@ -1,7 +1,8 @@
 // Writes a model folder of any shape with random bfloat16 weights: what tests of large models run on.
 // SPDX-License-Identifier: Apache-2.0
 //
-// random_model CONFIG.json|SHAPE FOLDER      SHAPE: gemma-2b, gemma-3-1b, ... (model/gemma_shapes.h)
+// random_model CONFIG.json|SHAPE FOLDER [BYTES]     SHAPE: gemma-2b, gemma-3-1b, ... (model/gemma_shapes.h);
+// with BYTES the weights are in shards of at most so many.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "darkformer/base/error.h"
@@ -57,13 +59,14 @@ std::vector<TensorSource> random_tensors(const GemmaConfig& config) {
 }
 
 void write_random_model(const std::filesystem::path& config_file,
-                        const std::filesystem::path& folder) {
+                        const std::filesystem::path& folder,
+                        std::uint64_t shard_bytes) {
   const auto shape = find_gemma_shape(config_file.string());
   GemmaConfig config = shape ? *shape : read_gemma_config(config_file);
   require(!config.is_converted(), config_file.string(), ": wanted the config of an exact model");
   config.dtype = "bfloat16";
   std::filesystem::create_directories(folder);
-  write_weights(folder, random_tensors(config));
+  write_weights(folder, random_tensors(config), shard_bytes);
   write_gemma_config(folder / "config.json", config);
 }
 
@@ -72,8 +75,9 @@ void write_random_model(const std::filesystem::path& config_file,
 
 int main(int argc, char** argv) {
   try {
-    darkformer::require(argc == 3, "usage: random_model CONFIG.json|SHAPE FOLDER");
-    darkformer::write_random_model(argv[1], argv[2]);
+    darkformer::require(argc == 3 || argc == 4,
+                        "usage: random_model CONFIG.json|SHAPE FOLDER [BYTES]");
+    darkformer::write_random_model(argv[1], argv[2], argc == 4 ? std::stoull(argv[3]) : 0);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "random_model: %s\n", error.what());

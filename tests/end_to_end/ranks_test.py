@@ -1,5 +1,6 @@
 """Several processes train one model: they agree, and when one is gone all end, with one line, in time."""
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import json
 import os
 import pathlib
@@ -90,13 +91,16 @@ class Ranks(unittest.TestCase):
         assert done.returncode == 0, done.stderr
         return done
 
+    def wait_for_steps(self, run, processes):
+        log = self.root / run / "log.jsonl"
+        while all(process.poll() is None for process in processes) and not (log.exists() and log.read_text().count("\n") >= 3):
+            time.sleep(0.02)
+
     def start(self, run, *more):
         """A long run that has made its first steps; its ranks by number."""
         process = subprocess.Popen(self.command(run, "finetune", "--timeout", TIMEOUT, "--steps", "100000", *more),
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        log = self.root / run / "log.jsonl"
-        while process.poll() is None and not (log.exists() and log.read_text().count("\n") >= 3):
-            time.sleep(0.02)
+        self.wait_for_steps(run, [process])
         self.assertIsNone(process.poll(), process.stderr.read() if process.poll() is not None else "")
         return process, children_of(process)
 
@@ -133,6 +137,7 @@ class Ranks(unittest.TestCase):
         self.assertAlmostEqual(log_of(self.root / "fresh")[-1]["loss"], log_of(self.root / "alone")[-1]["loss"], delta=1e-3)
 
     def test_a_killed_rank_ends_the_others(self):
+        """one of three ranks is killed: all end at once, with one line that names it"""
         for rank in (0, 1):
             process, ranks = self.start(f"killed-{rank}", "--nproc", "3")
             self.assertEqual(sorted(ranks), [0, 1, 2])
@@ -140,6 +145,7 @@ class Ranks(unittest.TestCase):
             self.expect_end(process, ranks, f"rank {rank} was killed by signal 9", "no checkpoint yet")
 
     def test_a_stopped_rank_ends_the_others(self):
+        """one of three ranks is stopped (SIGSTOP): all end within the time limit, and fewer ranks go on"""
         process, ranks = self.start("stopped", "--nproc", "3", "--checkpoint-every", "2")
         os.kill(ranks[1], signal.SIGSTOP)
         errors = self.expect_end(process, ranks, "rank 1 did not answer", "go on after step ", "--resume")
@@ -207,26 +213,30 @@ class Ranks(unittest.TestCase):
         ends = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
         self.assertEqual([code for _, code in ends], [0] * len(ends), ends)
 
+    def expect_each_tells(self, processes, pattern):
+        """All end in time, each with one line of its own."""
+        began = time.monotonic()
+        for process in processes:
+            _, errors = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 1, errors)
+            self.assertEqual(errors.count("\n"), 1, errors)
+            self.assertRegex(errors, pattern)
+        self.assertLess(time.monotonic() - began, TIMEOUT + SLACK)
+
     def test_ranks_by_environment(self):
         self.expect_both_done(self.start_by_environment("environment", "127.0.0.1", free_port(), [[], []], "--steps", "3"))
         self.assertEqual(len(log_of(self.root / "environment")), 3)
 
     def test_ranks_by_environment_each_tell_of_a_lost_one(self):
         processes = self.start_by_environment("lost", "127.0.0.1", free_port(), [[], [], []], "--steps", "100000")
-        log = self.root / "lost" / "log.jsonl"
-        while all(p.poll() is None for p in processes) and not (log.exists() and log.read_text().count("\n") >= 3):
-            time.sleep(0.02)
+        self.wait_for_steps("lost", processes)
         processes[2].kill()
-        began = time.monotonic()
-        for process in processes[:2]:
-            _, errors = process.communicate(timeout=120)
-            self.assertEqual(process.returncode, 1)
-            self.assertEqual(errors.count("\n"), 1, errors)
-            self.assertRegex(errors, "rank [01] of 3: another rank ")
         processes[2].communicate()
-        self.assertLess(time.monotonic() - began, TIMEOUT + SLACK)
+        self.expect_each_tells(processes[:2], "rank [01] of 3: another rank ")
 
-    def test_two_network_namespaces(self):
+    @contextlib.contextmanager
+    def two_networks(self):
+        """Two machines as far as the network goes: the names of their namespaces, which are also those of their ends of the wire."""
         names = [f"dark{os.getpid()}{side}" for side in "ab"]
         made = subprocess.run(["ip", "netns", "add", names[0]], capture_output=True, check=False) if shutil.which("ip") else None
         if made is None or made.returncode != 0:
@@ -239,12 +249,25 @@ class Ranks(unittest.TestCase):
                               for i, name in enumerate(names)),
                             *(["ip", "-n", name, "link", "set", device, "up"] for name in names for device in ("lo", name))):
                 subprocess.run(command, check=True)
-            self.expect_both_done(self.start_by_environment(
-                "network", "10.77.0.1", 29511, [["ip", "netns", "exec", name] for name in names], "--steps", "3"))
-            self.assertEqual(len(log_of(self.root / "network")), 3)
+            yield names
         finally:
             for name in names:
                 subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+    def test_two_network_namespaces(self):
+        with self.two_networks() as names:
+            self.expect_both_done(self.start_by_environment(
+                "network", "10.77.0.1", 29511, [["ip", "netns", "exec", name] for name in names], "--steps", "3"))
+            self.assertEqual(len(log_of(self.root / "network")), 3)
+
+    def test_a_cut_network_ends_both_ranks(self):
+        """the network between two machines is cut: each rank ends within the time limit, with one line"""
+        with self.two_networks() as names:
+            processes = self.start_by_environment(
+                "cut", "10.77.0.1", 29512, [["ip", "netns", "exec", name] for name in names], "--steps", "100000")
+            self.wait_for_steps("cut", processes)
+            subprocess.run(["ip", "-n", names[1], "link", "set", names[1], "down"], check=True)
+            self.expect_each_tells(processes, "rank [01] of 2: another rank ")
 
 
 if __name__ == "__main__":

@@ -75,6 +75,7 @@ class Resume(unittest.TestCase):
             return process.returncode != 0
 
     def test_killed_runs_end_with_the_same_bits(self):
+        """training killed at random moments and resumed: the same bits as a run left alone"""
         start = time.monotonic()
         self.run_to_the_end(self.root / "whole")
         usual = time.monotonic() - start

@@ -1,6 +1,7 @@
 """Faults of the machine and of its owner: kills, full and read-only disks, files that change, no memory, a wrong clock.
 
-Each test says in its first line what happens to the program and what must come of it; `make faults` prints them as a table.
+Each test says in its first line what happens to the program and what must come of it; `make faults` prints them as a table, together
+(--all) with the kills, lost ranks and cut networks that tests/end_to_end has.
 """
 # SPDX-License-Identifier: Apache-2.0
 import os
@@ -10,6 +11,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -235,7 +237,26 @@ class Table(unittest.TextTestResult):
     def addSkip(self, test, reason):
         unittest.TestResult.addSkip(self, test, reason)
         self.line(test, "skipped")
+        self.stream.writeln(f"{'':19}{reason}")
+
+
+# Faults of long ways, tested beside what else is tested of them.
+ELSEWHERE = ("resume_test.Resume.test_killed_runs_end_with_the_same_bits",
+             "linearize_test.Linearize.test_killed_and_called_again_it_ends_the_same",
+             "ranks_test.Ranks.test_a_killed_rank_ends_the_others",
+             "ranks_test.Ranks.test_a_stopped_rank_ends_the_others",
+             "ranks_test.Ranks.test_a_cut_network_ends_both_ranks")
+
+
+def tests_to_run(everything):
+    loader = unittest.defaultTestLoader
+    suite = loader.loadTestsFromTestCase(Faults)
+    if everything:
+        sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
+        suite = unittest.TestSuite([suite, loader.loadTestsFromNames(ELSEWHERE)])
+    return suite
 
 
 if __name__ == "__main__":
-    unittest.main(testRunner=unittest.TextTestRunner(resultclass=Table))
+    done = unittest.TextTestRunner(resultclass=Table).run(tests_to_run("--all" in sys.argv[1:]))
+    sys.exit(not done.wasSuccessful())

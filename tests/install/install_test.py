@@ -90,6 +90,17 @@ class Prefix(unittest.TestCase):
 
 @unittest.skipUnless(shutil.which("dpkg-shlibdeps"), "no Debian tools")
 class DebianPackage(unittest.TestCase):
+    def check_form(self, package):
+        """What Debian asks of every package; lintian would complain."""
+        self.assertRegex(run("dpkg-deb", "-f", package, "Maintainer"), r"^\S.* <[^@ <>]+@[\w-]+(\.[\w-]+)+>$")
+        for field in ("Version", "Architecture", "Section", "Priority", "Installed-Size", "Description"):
+            self.assertTrue(run("dpkg-deb", "-f", package, field).strip(), field)
+        entries = [line.split() for line in run("dpkg-deb", "-c", package).splitlines()]
+        for mode, owner, *_, name in entries:
+            self.assertEqual(owner, "root/root", name)
+            self.assertRegex(mode, "^(drwxr-xr-x|lrwxrwxrwx|-rw-r--r--|-rwxr-xr-x)$", name)
+        self.assertIn("./usr/share/doc/darkformer/copyright", [entry[5] for entry in entries])
+
     def test_package(self):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -99,6 +110,7 @@ class DebianPackage(unittest.TestCase):
             for needed in ("libtorch", "libdnnl", "libhwy", "libc6"):
                 self.assertIn(needed, depends)
             self.assertIn("python3-torch", run("dpkg-deb", "-f", package, "Recommends"))
+            self.check_form(package)
             run("dpkg-deb", "-x", package, folder / "root")
             packages = folder / "root/usr/lib/python3/dist-packages"
             _, library = run(PYTHON, "-c", NUMBERS, folder=folder, PYTHONPATH=str(packages)).splitlines()

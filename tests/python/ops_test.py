@@ -93,6 +93,36 @@ class Numbers(unittest.TestCase):
         self.assertEqual(int(state[3]), 12)
         torch.testing.assert_close(torch.cat(outputs, 2), whole, rtol=1e-4, atol=1e-5)
 
+    def test_what_surrounds_attention(self):
+        """linear, rms_norm, geglu and rotary on kernels and in plain PyTorch: values and gradients."""
+        generator = torch.Generator().manual_seed(2)
+        def normal(*shape):
+            return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+        def turned(x, base=100.0, factor=2.0, start=3):
+            half = x.shape[-1] // 2
+            rates = base ** (-torch.arange(half, dtype=x.dtype) / half) / factor
+            angles = torch.outer(torch.arange(start, start + x.shape[2], dtype=x.dtype), rates)
+            a, b = x[..., :half], x[..., half:]
+            return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], -1)
+
+        for name, op, plain, inputs in (
+                ("linear", ops.linear, torch.nn.functional.linear, [normal(2, 5, 12), normal(7, 12)]),
+                ("rms_norm", lambda x, w: ops.rms_norm(x, w, 1e-6),
+                 lambda x, w: x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * (1 + w), [normal(2, 5, 12), normal(12)]),
+                ("geglu", ops.geglu, lambda g, u: torch.nn.functional.gelu(g, approximate="tanh") * u, [normal(3, 9), normal(3, 9)]),
+                ("rotary", lambda x: ops.rotary(x, 100.0, 2.0, 3), turned, [normal(1, 2, 600, 8)])):
+            results = []
+            for dtype, function in ((torch.float32, op), (torch.float64, plain)):
+                leaves = [x.to(dtype).requires_grad_() for x in inputs]
+                out = function(*leaves)
+                (out * out.detach().cos()).sum().backward()
+                results.append([out.detach().double(), *(leaf.grad.double() for leaf in leaves)])
+            for got, want in zip(*results):
+                self.assertLess(float((got - want).abs().max()), 1e-5 * (1 + float(want.abs().max())), name)
+        with self.assertRaisesRegex(RuntimeError, r"rotary: x is .* and starts at -1"):
+            ops.rotary(torch.zeros(1, 1, 2, 4), 100.0, 1.0, -1)
+
     def test_draws(self):
         a = ops.draw_features(2, 9, 4, 7, 3, 0)
         self.assertEqual(a.shape, (2, 9, 4))
