@@ -38,7 +38,7 @@ inline std::filesystem::path input_file(const std::string& name, std::string_vie
 // line break in the message) is a finding.
 template <class Parse>
 void expect_error_or_success(const Parse& parse) {
-  set_log_level(LogLevel::kError);
+  set_log_level(LogLevel::kSilent);
   try {
     parse();
   } catch (const Error& error) {

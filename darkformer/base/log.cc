@@ -24,8 +24,6 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
       return spdlog::level::info;
     case LogLevel::kWarning:
       return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
     case LogLevel::kSilent:
       break;
   }

@@ -10,7 +10,7 @@
 
 namespace darkformer {
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError, kSilent };
+enum class LogLevel { kDebug, kInfo, kWarning, kSilent };
 
 // Messages below the level are dropped; kInfo at the start. All functions here are thread-safe.
 void set_log_level(LogLevel level);
@@ -36,10 +36,6 @@ void log_info(Parts&&... parts) {
 template <class... Parts>
 void log_warning(Parts&&... parts) {
   log(LogLevel::kWarning, std::forward<Parts>(parts)...);
-}
-template <class... Parts>
-void log_error(Parts&&... parts) {
-  log(LogLevel::kError, std::forward<Parts>(parts)...);
 }
 
 // A line that stays at the bottom of the terminal, with log lines scrolling above it (the progress

@@ -70,10 +70,6 @@ std::optional<AttentionKind> find_attention_kind(std::string_view name) {
                                : std::optional(static_cast<AttentionKind>(found - kKinds.begin()));
 }
 
-std::string attention_kind_names() {
-  return listed(kKinds);
-}
-
 bool has_features(AttentionKind kind) {
   return kind != AttentionKind::kExact && kind != AttentionKind::kWindow &&
          kind != AttentionKind::kConstant && kind != AttentionKind::kRandom;

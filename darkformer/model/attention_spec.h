@@ -28,8 +28,6 @@ enum class AttentionKind : std::uint8_t {
 // "dark"; the names of the command line and of config.json.
 std::string_view attention_kind_name(AttentionKind kind);
 std::optional<AttentionKind> find_attention_kind(std::string_view name);
-// "exact, performer, ...", for messages.
-std::string attention_kind_names();
 
 // Which parameters a kind has besides its draws.
 bool has_features(AttentionKind kind);     // draws (N,F,R): all but exact and the baselines

@@ -185,8 +185,4 @@ std::int64_t parameter_count(const GemmaConfig& config) {
   return config.vocab_size * E + E + config.layers * (attention + feed_forward + norms);
 }
 
-std::int64_t kv_values_per_token(const GemmaConfig& config) {
-  return 2 * config.layers * config.kv_width();
-}
-
 }  // namespace darkformer

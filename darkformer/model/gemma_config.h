@@ -101,8 +101,6 @@ void check_gemma_config(const GemmaConfig& config, const std::string& source);
 
 // Weights of the exact model; the tied head is counted once.
 std::int64_t parameter_count(const GemmaConfig& config);
-// Keys and values that exact attention keeps for one token, in numbers (not bytes).
-std::int64_t kv_values_per_token(const GemmaConfig& config);
 
 // Reads a config.json of any of the three families, nested (text_config) or not, converted or not.
 // Missing keys take the family's defaults; only model_type is required. Error, naming the file and

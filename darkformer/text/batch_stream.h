@@ -50,7 +50,6 @@ class BatchStream {
   // Error: a position of another corpus, split or order.
   void restore(const DataPosition& position);
 
-  std::int64_t windows_per_epoch() const { return windows_.size(); }
   std::int64_t rows() const { return last_row_ - first_row_; }
 
  private:

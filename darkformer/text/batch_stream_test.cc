@@ -52,7 +52,7 @@ std::vector<Ids> take_rows(BatchStream& stream, std::int64_t batches) {
 TEST_F(BatchStreamTest, AnEpochIsAPermutationOfTheWindows) {
   const CorpusSplit corpus = split();
   BatchStream stream(corpus, {.batch = 1, .seed = 4});
-  const std::int64_t size = stream.windows_per_epoch();
+  const std::int64_t size = corpus.train.size();
   const auto in_order = rows_of(corpus.train.read_batch(0, size));
   const auto sorted = [](std::vector<Ids> rows) {
     std::sort(rows.begin(), rows.end());
@@ -83,7 +83,7 @@ TEST_F(BatchStreamTest, SeedsGiveOtherOrdersAndNoShuffleGivesTheCorpus) {
 TEST_F(BatchStreamTest, BatchesRunAcrossEpochs) {
   const CorpusSplit corpus = split(6);
   BatchStream single(corpus, {.batch = 1, .seed = 3});
-  const std::int64_t size = single.windows_per_epoch();
+  const std::int64_t size = corpus.train.size();
   const std::int64_t large = size * 2 + 3;  // more than two epochs at once
   BatchStream stream(corpus, {.batch = large, .seed = 3});
   EXPECT_EQ(take_rows(stream, 2), take_rows(single, 2 * large));
@@ -124,7 +124,7 @@ TEST_F(BatchStreamTest, TheUnionOfRanksDoesNotDependOnTheirNumber) {
 TEST_F(BatchStreamTest, ARestoredPositionGoesOnTheSame) {
   const CorpusSplit corpus = split();
   BatchStream whole(corpus, {.batch = 5, .seed = 6});
-  const std::int64_t batches = 3 * whole.windows_per_epoch() / 5;
+  const std::int64_t batches = 3 * corpus.train.size() / 5;
   for (std::int64_t i = 0; i < batches; ++i) {
     const DataPosition saved = whole.position();
     BatchStream resumed(split(),
@@ -172,7 +172,7 @@ TEST_F(BatchStreamTest, ForeignPositionsAreErrors) {
     EXPECT_TRUE(contains(error_of([&] { stream.restore(position); }), "belongs to another corpus"));
   }
   DataPosition outside = stream.position();
-  outside.index = stream.windows_per_epoch();
+  outside.index = corpus.train.size();
   EXPECT_TRUE(contains(error_of([&] { stream.restore(outside); }), "is outside the"));
   outside.index = -1;
   EXPECT_TRUE(contains(error_of([&] { stream.restore(outside); }), "is outside the"));
@@ -196,7 +196,7 @@ TEST_F(BatchStreamTest, HeldOutWindowsAreNeverTrainedOn) {
   const CorpusSplit corpus = split(400, 0.2);
   ASSERT_EQ(corpus.unit, SplitUnit::kDocument);
   BatchStream stream(corpus, {.batch = 1, .seed = 1});
-  const auto trained = take_rows(stream, 2 * stream.windows_per_epoch());
+  const auto trained = take_rows(stream, 2 * corpus.train.size());
   const std::set<Ids> seen(trained.begin(), trained.end());
   for (const Ids& row : rows_of(corpus.held_out.read_batch(0, corpus.held_out.size()))) {
     EXPECT_EQ(seen.count(row), 0U);
@@ -211,9 +211,9 @@ TEST_F(BatchStreamTest, ABadTokenReachesTheConsumerAsAnError) {
   const auto tokens =
       std::make_shared<PackedTokens>(Shards{std::make_shared<TokenShard>(folder_.path() / "bad")});
   for (const std::size_t prefetch : {0, 2}) {
-    BatchStream stream(split_corpus(tokens, {.context = kContext}),
-                       {.batch = 2, .prefetch = prefetch});
-    EXPECT_TRUE(contains(error_of([&] { take_rows(stream, stream.windows_per_epoch()); }),
+    const CorpusSplit corpus = split_corpus(tokens, {.context = kContext});
+    BatchStream stream(corpus, {.batch = 2, .prefetch = prefetch});
+    EXPECT_TRUE(contains(error_of([&] { take_rows(stream, corpus.train.size()); }),
                          "outside the vocabulary"));
   }
 }
