@@ -85,7 +85,7 @@ def exact_attention(q, k, v, *, scale=None, causal=True, window=0, softcap=0.0):
 def random_attention(v, heads, seed, layer, index, start=0):
     """The baseline of random weights over the visible keys: v (B,G,S,Dv) -> (B,heads,S-start,Dv), a function of
     (seed, layer, index) and the positions."""
-    return _ops.random_attention(v, heads, seed, layer, index, start)
+    return _ops.random_attention(v.float(), heads, seed, layer, index, start).to(v.dtype)
 
 
 def draw_features(groups, features, rank, seed=1, stream=0, index=0, orthogonal=True):

@@ -103,6 +103,7 @@ class Folders(unittest.TestCase):
                     ["aderf", "--data", text],
                     ["sderf", "--data", text],
                     ["oprf", "--data", text],
+                    ["window", "--window", "4"],
                     ["constant"],
                     ["random"],
                     ["lfk", "--placement", "query-head", "--iid"])):
@@ -192,6 +193,18 @@ class Folders(unittest.TestCase):
                 logits.append(model(torch.tensor([IDS])))
             self.assertEqual(logits[1].dtype, torch.float64)
             near_enough(self, logits[0].double(), logits[1], family, GOLDEN_NEAR)
+
+    @torch.no_grad()
+    def test_every_kind_in_every_type(self):
+        for kind in ("dark", "lfk", "constant", "random"):
+            want = None
+            for dtype, near in ((torch.float64, 0), (torch.float32, GOLDEN_NEAR), (torch.bfloat16, 1.0)):
+                model = darkformer.load_gemma(GOLDEN / "gemma1", dtype=dtype)
+                model.set_attention(kind)
+                logits = model(torch.tensor([IDS]))
+                self.assertEqual(logits.dtype, dtype)
+                want = logits if want is None else want
+                self.assertLessEqual(float((logits.double() - want).abs().max()), near, (kind, dtype))
 
     def test_states_do_not_grow(self):
         model = darkformer.load_gemma(GOLDEN / "gemma1")
