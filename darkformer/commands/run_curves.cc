@@ -203,14 +203,17 @@ RunRecord read_run(const fs::path& folder) {
 report::LineChart curve_chart(const std::vector<RunRecord>& runs,
                               const Curve& curve,
                               const std::string& note) {
-  report::LineChart chart{curve.title, note, {"step", false}, {curve.title, curve.log}, {}};
-  for (const RunRecord& run : runs) {
+  std::string label = curve.key;
+  std::replace(label.begin(), label.end(), '_', ' ');
+  report::LineChart chart{curve.title, note, {"step", false}, {label, curve.log}, {}};
+  for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const bool is_held_out : {false, true}) {
       const std::string& key = is_held_out ? curve.held_out : curve.key;
-      Series series = key.empty() ? Series{} : thinned(points(run, key, curve));
+      Series series = key.empty() ? Series{} : thinned(points(runs[i], key, curve));
       if (!series.x.empty()) {
         series.name += is_held_out ? ", held out" : "";
         series.dashed = is_held_out;
+        series.colour = static_cast<int>(i);  // a run has one in all charts
         chart.series.push_back(std::move(series));
       }
     }

@@ -64,6 +64,9 @@ OrderedJson figure(const LineChart& chart) {
     if (series.dashed) {
       line["dash"] = true;
     }
+    if (series.colour >= 0) {
+      line["colour"] = series.colour;
+    }
     object["series"].push_back(line);
   }
   return object;
