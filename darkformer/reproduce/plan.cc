@@ -55,7 +55,7 @@ class Planner {
     tokens.arguments = {"eval", inputs.model, "--data"};
     append(tokens.arguments, inputs.data);
     append(tokens.arguments, inputs.held_out);
-    append(tokens.arguments, {"--context", "64", "--max-tokens", "64"});
+    append(tokens.arguments, {"--context", "64", "--max-tokens", "64", "--no-attribution"});
     finish(tokens);
     plan_.jobs.push_back(tokens);
     tokens_ = tokens.name;
@@ -277,6 +277,7 @@ class Planner {
     job.arguments = {"eval", model, "--data"};
     append(job.arguments, inputs_.held_out);
     append(job.arguments, option_arguments(scale_.evaluate));
+    job.arguments.push_back("--no-attribution");
     if (!need.empty()) {
       job.needs.push_back(need);
     }

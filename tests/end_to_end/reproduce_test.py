@@ -71,6 +71,7 @@ class Reproduce(unittest.TestCase):
         self.assertEqual({path: path.stat().st_mtime_ns for path in marks}, marks)
 
     def test_killed_and_called_again_it_gives_the_same(self):
+        """reproduce is killed thrice, and called again: finished runs stay, weights and claims are those of one call"""
         figure = "qkv-only"
         start = time.monotonic()
         whole = self.run_to_the_end("whole", figure)

@@ -243,6 +243,7 @@ class Table(unittest.TextTestResult):
 # Faults of long ways, tested beside what else is tested of them.
 ELSEWHERE = ("resume_test.Resume.test_killed_runs_end_with_the_same_bits",
              "linearize_test.Linearize.test_killed_and_called_again_it_ends_the_same",
+             "reproduce_test.Reproduce.test_killed_and_called_again_it_gives_the_same",
              "ranks_test.Ranks.test_a_killed_rank_ends_the_others",
              "ranks_test.Ranks.test_a_stopped_rank_ends_the_others",
              "ranks_test.Ranks.test_a_cut_network_ends_both_ranks")
