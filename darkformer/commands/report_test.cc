@@ -79,6 +79,8 @@ TEST_F(Report, RunsSideBySide) {
   EXPECT_EQ(loss["series"][0]["y"], Json({5.0, 2.5, 1.25}));
   EXPECT_EQ(loss["series"][3]["name"], "two, held out");
   EXPECT_EQ(loss["series"][3]["dash"], true);
+  EXPECT_EQ(loss["series"][3]["colour"], loss["series"][2]["colour"]);
+  EXPECT_NE(loss["series"][3]["colour"], loss["series"][1]["colour"]);
   EXPECT_EQ(loss["series"][3]["y"], Json({3.0, 1.5, 1.0}));
   EXPECT_EQ(figure_of(results, "Memory in MiB")["series"][0]["y"][0], 1.0);
   EXPECT_EQ(figure_of(results,

@@ -13,7 +13,7 @@
     return element;
   }
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const seriesColour = (i) => colour('--s' + (i % 10));
+  const tint = (series, i) => '--s' + ((series.colour ?? i) % 10);
   function short(value) {
     if (value === null || value === undefined) return '–';
     if (typeof value !== 'number') return String(value);
@@ -59,11 +59,11 @@
     const options = [{}], bands = [];
     figure.series.forEach((s, i) => {
       const points = { show: s.x.length < 40, size: 6 };
-      options.push({ label: s.name, stroke: () => seriesColour(i), width: 2, spanGaps: true, points, dash: s.dash ? [6, 4] : undefined });
+      options.push({ label: s.name, stroke: () => colour(tint(s, i)), width: 2, spanGaps: true, points, dash: s.dash ? [6, 4] : undefined });
       for (let edge = 0; edge < 2; ++edge) {
         options.push({ label: '', stroke: 'transparent', width: 0, spanGaps: true, points: { show: false } });
       }
-      if (s.low && s.high) bands.push({ series: [3 * i + 3, 3 * i + 2], fill: () => seriesColour(i) + '26' });
+      if (s.low && s.high) bands.push({ series: [3 * i + 3, 3 * i + 2], fill: () => colour(tint(s, i)) + '26' });
     });
     return { options, bands };
   }
@@ -74,7 +74,7 @@
       const button = make('button', row);
       button.type = 'button';
       button.setAttribute('aria-pressed', 'true');
-      make('i', button).style.background = `var(--s${i % 10})`;
+      make('i', button).style.background = `var(${tint(s, i)})`;
       button.append(s.name);
       const value = make('output', button);
       button.addEventListener('click', () => {
@@ -146,7 +146,7 @@
   const draw = { lines, heat, table };
   make('h1', main, results.title);
   make('p', main, results.summary);
-  if (results.statements) statements(results.statements);
+  if (results.statements && results.statements.length > 0) statements(results.statements);
   for (const section of results.sections) {
     make('h2', main, section.title);
     for (const text of section.text || []) make('p', main, text);
