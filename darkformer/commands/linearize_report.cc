@@ -94,10 +94,10 @@ Section training(const LinearizeFacts& facts) {
   for (const std::filesystem::path& file : facts.logs) {
     runs.push_back(read_run(file.parent_path()));
   }
-  const report::LineChart chart =
-      curve_chart(runs, {"Loss", "loss", "held_out_loss"},
-                  "transfer trains the attention alone; finetuning starts at step 0 again");
-  return {"Training", {}, {report::figure(chart)}};
+  return {"Training",
+          {},
+          {curve_figure(runs, {"Loss", "loss", "held_out_loss"},
+                        "transfer trains the attention alone; finetuning starts at step 0 again")}};
 }
 
 // The accuracy of a component, or nothing where there is no such component.

@@ -83,9 +83,9 @@ const std::vector<Curve>& all_curves() {
 Section curves_section(const std::vector<RunRecord>& runs) {
   Section section{"Curves", {}, {}};
   for (const Curve& curve : all_curves()) {
-    const report::LineChart chart = curve_chart(runs, curve);
-    if (!chart.series.empty()) {
-      section.figures.push_back(report::figure(chart));
+    OrderedJson figure = curve_figure(runs, curve);
+    if (!figure["series"].empty()) {
+      section.figures.push_back(std::move(figure));
     }
   }
   return section;
@@ -200,12 +200,13 @@ RunRecord read_run(const fs::path& folder) {
   return run;
 }
 
-report::LineChart curve_chart(const std::vector<RunRecord>& runs,
-                              const Curve& curve,
-                              const std::string& note) {
+OrderedJson curve_figure(const std::vector<RunRecord>& runs,
+                         const Curve& curve,
+                         const std::string& note) {
   std::string label = curve.key;
   std::replace(label.begin(), label.end(), '_', ' ');
   report::LineChart chart{curve.title, note, {"step", false}, {label, curve.log}, {}};
+  std::vector<std::size_t> colours;  // a run has the same in all charts
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const bool is_held_out : {false, true}) {
       const std::string& key = is_held_out ? curve.held_out : curve.key;
@@ -213,12 +214,16 @@ report::LineChart curve_chart(const std::vector<RunRecord>& runs,
       if (!series.x.empty()) {
         series.name += is_held_out ? ", held out" : "";
         series.dashed = is_held_out;
-        series.colour = static_cast<int>(i);  // a run has one in all charts
         chart.series.push_back(std::move(series));
+        colours.push_back(i);
       }
     }
   }
-  return chart;
+  OrderedJson figure = report::figure(chart);
+  for (std::size_t i = 0; i < colours.size(); ++i) {
+    figure["series"][i]["colour"] = colours[i];
+  }
+  return figure;
 }
 
 std::vector<Section> run_sections(const std::vector<RunRecord>& runs) {

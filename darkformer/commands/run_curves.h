@@ -33,9 +33,9 @@ struct Curve {
 
 // One line for each run that has the number. More than 1000 steps become that many means, with the
 // least and the greatest number of each as a band.
-report::LineChart curve_chart(const std::vector<RunRecord>& runs,
-                              const Curve& curve,
-                              const std::string& note = "");
+OrderedJson curve_figure(const std::vector<RunRecord>& runs,
+                         const Curve& curve,
+                         const std::string& note = "");
 
 // All curves that any run has, what each run reached, and their settings.
 std::vector<report::Section> run_sections(const std::vector<RunRecord>& runs);

@@ -64,9 +64,6 @@ OrderedJson figure(const LineChart& chart) {
     if (series.dashed) {
       line["dash"] = true;
     }
-    if (series.colour >= 0) {
-      line["colour"] = series.colour;
-    }
     object["series"].push_back(line);
   }
   return object;

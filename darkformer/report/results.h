@@ -15,7 +15,6 @@ struct Series {
   std::string name;
   std::vector<double> x, y, low = {}, high = {};
   bool dashed = false;
-  int colour = -1;  // of ten; -1: by its place in the chart
 };
 
 struct Axis {
