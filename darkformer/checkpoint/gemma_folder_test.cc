@@ -64,6 +64,7 @@ TEST(GemmaFolder, EveryKindHasJustTheExpectedTensors) {
       GemmaConfig config = small_config(GemmaFamily::kGemma2);
       AttentionSpec& spec = config.attention[1];
       spec.kind = kind;
+      spec.window = kind == AttentionKind::kWindow ? 3 : 0;
       if (has_features(kind)) {
         spec = {.kind = kind,
                 .features = 12,

@@ -59,7 +59,7 @@ std::vector<AttentionSpec> all_specs() {
   std::vector<AttentionSpec> specs;
   for (int i = 0; i <= static_cast<int>(AttentionKind::kRandom); ++i) {
     const auto kind = static_cast<AttentionKind>(i);
-    AttentionSpec spec{.kind = kind};
+    AttentionSpec spec{.kind = kind, .window = kind == AttentionKind::kWindow ? 3 : 0};
     if (has_features(kind)) {
       spec.features = 16;
       spec.rank = 8;

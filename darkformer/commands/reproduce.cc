@@ -193,8 +193,9 @@ Command reproduce_command() {
       {.name = "reproduce",
        .summary = "Repeat the paper's experiments and judge its statements",
        .example =
-           "darkformer reproduce --quick --out quick\n"
-           "darkformer reproduce qkv-only stability --scale tiny --seeds 3 --out reproduction",
+           "darkformer reproduce --list\n"
+           "darkformer reproduce qkv-only stability --quick --model gemma-2b --data text.jsonl "
+           "--held-out held-out.jsonl --out quick",
        .details =
            "Converts, trains and measures every kind of attention under the same conditions, as "
            "many runs at once as --threads, one thread each, and writes claims.json (each "
