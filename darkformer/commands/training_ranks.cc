@@ -43,6 +43,10 @@ std::optional<std::shared_ptr<Ranks>> enter_ranks(const TrainingOptions& options
   }
   require(has_collectives(),
           "--nproc: this build has no Gloo; install libgloo-dev and build again");
+  // What every rank would say at once.
+  require(options.batch >= options.nproc, "a batch of ", options.batch,
+          " windows cannot be shared among ", options.nproc,
+          " ranks; take a larger batch or fewer ranks");
   const auto ranks = static_cast<int>(options.nproc);
   const std::string command = resume_command(options, context);
   launch_ranks({.ranks = ranks, .threads = std::max(1, threads() / ranks), .way_on = [&] {
