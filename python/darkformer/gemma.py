@@ -216,6 +216,12 @@ class Gemma(torch.nn.Module):
         config = self.config
         if layers is None:
             layers = [layer for layer in range(config.layers) if not config.sliding[layer]]
+        if isinstance(layers, (int, str)):
+            raise ValueError(f"set_attention: layers is {layers!r}; wanted a list of numbers from 0 to {config.layers - 1}")
+        layers = list(layers)
+        for layer in layers:  # all before the first is changed
+            if not isinstance(layer, int) or not 0 <= layer < config.layers:
+                raise ValueError(f"set_attention: there is no layer {layer!r}; wanted 0 to {config.layers - 1}")
         spec = AttentionSpec.make(attention, config.head_dim, **options)
         spec.check(config.head_dim, "set_attention")
         config.attention = [spec if layer in layers else old for layer, old in enumerate(config.attention)]

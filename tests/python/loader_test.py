@@ -150,6 +150,14 @@ class Folders(unittest.TestCase):
                 darkformer.save_gemma(folder, model, dtype=torch.bfloat16)
                 self.compare(folder)
 
+    def test_layers_that_are_not_there(self):
+        model = darkformer.load_gemma(GOLDEN / "gemma1")
+        before = list(model.config.attention)
+        for layers in ([0, 7000], [-1], 3, "all", ["0"]):
+            with self.assertRaisesRegex(ValueError, "set_attention: "):
+                model.set_attention("dark", layers=layers)
+            self.assertEqual(model.config.attention, before)
+
     def test_same_draws_as_the_program(self):
         program("convert", GOLDEN / "gemma1", "--attention", "dark", "--rank", "3", "--seed", "9", "--out", self.out / "p")
         model = darkformer.load_gemma(GOLDEN / "gemma1")
