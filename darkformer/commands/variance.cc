@@ -21,10 +21,11 @@ struct VarianceOptions {
 void variance(const VarianceOptions& o, Context& context) {
   constexpr int kTotal = VarianceRun::kTicks * VarianceRun::kParts;
   Progress progress = context.progress("variance", kTotal);
+  std::filesystem::create_directories(o.out);  // before the work: it may not be possible
   VarianceRun run;
   run.seed = static_cast<std::uint64_t>(context.common.seed);
   run.tick = [&] {
-    context.stop_if_interrupted("stopped; nothing was written");
+    context.stop_if_interrupted("stopped; no report was written");
     progress.advance();
   };
   run.results.kind = "variance";
@@ -40,7 +41,6 @@ void variance(const VarianceOptions& o, Context& context) {
   run.results.command = context.command_line();
   run.results.settings = context.settings();
 
-  std::filesystem::create_directories(o.out);
   const std::filesystem::path results = o.out / "results.json", page = o.out / "report.html";
   write_json(results, report::results_json(run.results));
   report::write_report(results, page);

@@ -78,9 +78,9 @@ Verdict judge(const Interval& interval, double above) {
   if (interval.values == 1) {
     return Verdict::kUndecided;
   }
-  return interval.low > above     ? Verdict::kHolds
-         : interval.high <= above ? Verdict::kDoesNotHold
-                                  : Verdict::kUndecided;
+  return interval.low > above    ? Verdict::kHolds
+         : interval.high < above ? Verdict::kDoesNotHold
+                                 : Verdict::kUndecided;
 }
 
 OrderedJson interval_json(const Interval& interval) {

@@ -42,7 +42,7 @@ TEST(Claims, hold_or_not_or_are_undecided) {
   EXPECT_EQ(verdict({0.20, 0.31, 0.22}, {0.21, 0.20, 0.22}), Verdict::kUndecided);
   EXPECT_EQ(verdict({0.30}, {0.20}), Verdict::kUndecided);  // one seed has no interval
   EXPECT_EQ(verdict({}, {}), Verdict::kNotMeasured);
-  EXPECT_EQ(verdict({0.3, 0.3}, {0.3, 0.3}), Verdict::kDoesNotHold);  // equal is not above
+  EXPECT_EQ(verdict({0.3, 0.3}, {0.3, 0.3}), Verdict::kUndecided);  // equal decides nothing
 }
 
 TEST(Claims, pair_by_seed) {
@@ -101,7 +101,7 @@ TEST(Claims, sample_over_a_grid_option_and_choose_by_another) {
   EXPECT_EQ(evaluate_claim("e", claim, all).values.size(), 3U);
   EXPECT_EQ(evaluate_claim("e", claim, all).verdict, Verdict::kHolds);
   claim.where = {{"clip", 1}};
-  EXPECT_EQ(evaluate_claim("e", claim, all).verdict, Verdict::kDoesNotHold);
+  EXPECT_EQ(evaluate_claim("e", claim, all).verdict, Verdict::kUndecided);
   claim.terms = {{1, "g/performer?clip=0", "spikes"}, {-1, "g/performer?clip=1", "spikes"}};
   EXPECT_EQ(evaluate_claim("e", claim, all).verdict, Verdict::kHolds);
 }
