@@ -212,7 +212,8 @@ class Gemma(torch.nn.Module):
 
     def set_attention(self, attention="dark", layers=None, seed=1, **options):
         """Converts layers (default: all without a sliding window) to another attention, its parameters fresh from
-        the seed: what `darkformer convert` does, without data. Options as in Attention. Returns the layers."""
+        the seed: what `darkformer convert` does, without data, so that importance, oprf, sderf and aderf start as
+        performer until tensors fitted to data are put in. Options as in Attention. Returns the layers."""
         config = self.config
         if layers is None:
             layers = [layer for layer in range(config.layers) if not config.sliding[layer]]
