@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cassert>
 
+#include "darkformer/base/memory.h"
 #include "darkformer/base/threads.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -230,6 +231,7 @@ struct ForwardWalk {
     if (at == 0) {  // one state a block; a block that ends early adds to them
       const std::size_t blocks = in.causal ? (task.key_end - task.key_begin) / chunk + 1 : 1;
       to.reserve(blocks * in.F * (in.Dv + 1));
+      prefer_huge_pages(to.data(), to.capacity() * sizeof(float));
     }
     for (std::size_t f = 0; f < in.F; ++f) {
       to.insert(to.end(), state.sum.data() + f * state.ld, state.sum.data() + f * state.ld + in.Dv);

@@ -11,6 +11,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/cross_entropy.h"
+#include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
@@ -54,10 +55,10 @@ struct BlockedCrossEntropy : torch::autograd::Function<BlockedCrossEntropy> {
     const at::Tensor dloss = grads[0].contiguous();
     at::Tensor dhidden, dweight;
     if (context->needs_input_grad(0)) {
-      dhidden = at::empty_like(hidden);
+      dhidden = fresh_tensor_like(hidden);
     }
     if (context->needs_input_grad(1)) {
-      dweight = at::empty_like(weight);
+      dweight = fresh_tensor_like(weight);
     }
     kernels::cross_entropy_backward(
         problem_of(hidden, weight, targets, context->saved_data["softcap"].toDouble()),

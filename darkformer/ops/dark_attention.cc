@@ -13,6 +13,7 @@
 #include "darkformer/kernels/dark_attention.h"
 #include "darkformer/ops/dark_composition.h"
 #include "darkformer/ops/dark_sizes.h"
+#include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/ops/heads_tensor.h"
 #include "darkformer/ops/tensor_checks.h"
 
@@ -103,7 +104,7 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
                        tensor(key_center),
                        tensor(gate)};
     const KernelCall call(s, o, x);
-    const Tensor out = at::empty({s.B, s.H, s.T, s.Dv}, q.options());
+    const Tensor out = fresh_tensor({s.B, s.H, s.T, s.Dv}, q.options());
     auto saved = c10::make_intrusive<SavedCache>();
     vanished += static_cast<std::int64_t>(kernels::dark_attention(
         call.shape, call.inputs, heads_view_of_output(out), saved->cache, record));
@@ -142,7 +143,7 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
     std::vector<float*> to(10, nullptr);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (saved[i].defined()) {
-        gradients[i] = at::empty(saved[i].sizes(), saved[i].options());
+        gradients[i] = fresh_tensor_like(saved[i]);
         to[i] = gradients[i].data_ptr<float>();
       }
     }
@@ -185,7 +186,7 @@ Tensor run_on_state(StateKernel kernel,
     floats[i] = tensors[i].to(at::kFloat);
   }
   const KernelCall call(s, o, floats);
-  const Tensor out = at::empty({s.B, s.H, s.T, s.Dv}, floats[0].options());
+  const Tensor out = fresh_tensor({s.B, s.H, s.T, s.Dv}, floats[0].options());
   vanished += static_cast<std::int64_t>(
       kernel(call.shape, call.inputs, kernel_state(state), heads_view_of_output(out)));
   return out.to(tensors[0].scalar_type());

@@ -3,12 +3,12 @@
 #include "darkformer/ops/embedding.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/embedding.h"
+#include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
@@ -25,7 +25,7 @@ struct Embedding : torch::autograd::Function<Embedding> {
     const at::Tensor ids = strided_ids.contiguous(), weight = strided_weight.contiguous();
     auto sizes = ids.sizes().vec();
     sizes.push_back(weight.size(1));
-    at::Tensor y = at::empty(sizes, weight.options().dtype(at::kFloat));
+    at::Tensor y = fresh_tensor(sizes, weight.options().dtype(at::kFloat));
     kernels::embed(stored_matrix(weight), token_ids(ids), ids.numel(), static_cast<float>(scale),
                    y.data_ptr<float>());
     context->save_for_backward({ids});

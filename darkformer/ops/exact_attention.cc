@@ -11,6 +11,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/exact_attention.h"
 #include "darkformer/ops/dark_sizes.h"
+#include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/ops/heads_tensor.h"
 #include "darkformer/ops/tensor_checks.h"
 
@@ -46,7 +47,7 @@ class ExactFunction : public torch::autograd::Function<ExactFunction> {
                         const Tensor& q,
                         const Tensor& k,
                         const Tensor& v) {
-    const Tensor out = at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
+    const Tensor out = fresh_tensor({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
     const Tensor lse = at::empty({q.size(0), q.size(1), q.size(2)}, q.options());
     kernels::exact_attention(kernel_shape(q, k, v, o),
                              {heads_view(q), heads_view(k), heads_view(v)},
@@ -65,9 +66,8 @@ class ExactFunction : public torch::autograd::Function<ExactFunction> {
     auto& data = context->saved_data;
     const ExactOptions o = {data["scale"].toDouble(), data["causal"].toBool(),
                             data["window"].toInt(), data["softcap"].toDouble()};
-    const Tensor dq = at::empty(x[0].sizes(), x[0].options()),
-                 dk = at::empty(x[1].sizes(), x[1].options()),
-                 dv = at::empty(x[2].sizes(), x[2].options());
+    const Tensor dq = fresh_tensor_like(x[0]), dk = fresh_tensor_like(x[1]),
+                 dv = fresh_tensor_like(x[2]);
     const auto lse = rows_view(x[4]);
     kernels::exact_attention_backward(
         kernel_shape(x[0], x[1], x[2], o), {heads_view(x[0]), heads_view(x[1]), heads_view(x[2])},

@@ -3,7 +3,6 @@
 #include "darkformer/ops/geglu.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
@@ -11,6 +10,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/geglu.h"
+#include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
@@ -28,7 +28,7 @@ struct Geglu : torch::autograd::Function<Geglu> {
                             const at::Tensor& strided_gate,
                             const at::Tensor& strided_up) {
     const at::Tensor gate = strided_gate.contiguous(), up = strided_up.contiguous();
-    at::Tensor y = at::empty_like(gate);
+    at::Tensor y = fresh_tensor_like(gate);
     kernels::geglu(count(y), gate.data_ptr<float>(), up.data_ptr<float>(), y.data_ptr<float>());
     context->save_for_backward({gate, up});
     return y;
@@ -39,7 +39,7 @@ struct Geglu : torch::autograd::Function<Geglu> {
     const auto saved = context->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1];
     const at::Tensor dy = grads[0].contiguous();
-    const at::Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
+    const at::Tensor dgate = fresh_tensor_like(gate), dup = fresh_tensor_like(up);
     kernels::geglu_backward(count(dy), gate.data_ptr<float>(), up.data_ptr<float>(),
                             dy.data_ptr<float>(), dgate.data_ptr<float>(), dup.data_ptr<float>());
     return {dgate, dup};

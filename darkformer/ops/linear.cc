@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/ops/linear.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/linear.h"
 #include "darkformer/kernels/linear_backward.h"
+#include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
@@ -24,7 +23,7 @@ struct Linear : torch::autograd::Function<Linear> {
     const at::Tensor x = strided_x.contiguous(), weight = strided_weight.contiguous();
     auto sizes = x.sizes().vec();
     sizes.back() = weight.size(0);
-    at::Tensor y = at::empty(sizes, x.options());
+    at::Tensor y = fresh_tensor(sizes, x.options());
     kernels::linear(stored_matrix(weight), x.data_ptr<float>(), row_count(x), y.data_ptr<float>());
     // x is needed for the weight's gradient alone: a frozen weight does not keep it alive.
     context->save_for_backward({strided_weight.requires_grad() ? x : at::Tensor(), weight});
@@ -41,12 +40,12 @@ struct Linear : torch::autograd::Function<Linear> {
     const auto rows = static_cast<std::size_t>(row_count(dy));
     at::Tensor dx, dweight;
     if (context->needs_input_grad(0)) {
-      dx = at::empty(context->saved_data["in_sizes"].toIntVector(), dy.options());
+      dx = fresh_tensor(context->saved_data["in_sizes"].toIntVector(), dy.options());
       kernels::linear_backward_input(stored_matrix(weight), dy.data_ptr<float>(), rows,
                                      dx.data_ptr<float>());
     }
     if (context->needs_input_grad(1)) {
-      dweight = at::empty_like(weight);
+      dweight = fresh_tensor_like(weight);
       const auto [out, in] = std::pair(weight.size(0), weight.size(1));
       kernels::linear_backward_weight(
           {rows, static_cast<std::size_t>(in), static_cast<std::size_t>(out)}, x.data_ptr<float>(),

@@ -8,6 +8,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/rms_norm.h"
+#include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/ops/tensor_checks.h"
 
 namespace darkformer::ops {
@@ -27,7 +28,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
                             const at::Tensor& strided_weight,
                             double epsilon) {
     const at::Tensor x = strided_x.contiguous(), weight = strided_weight.contiguous();
-    at::Tensor y = at::empty_like(x);
+    at::Tensor y = fresh_tensor_like(x);
     kernels::rms_norm(shape_of(x, epsilon), x.data_ptr<float>(), weight.data_ptr<float>(),
                       y.data_ptr<float>());
     context->save_for_backward({x, weight});
@@ -42,7 +43,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const at::Tensor dy = grads[0].contiguous();
     at::Tensor dx, dweight;
     if (context->needs_input_grad(0)) {
-      dx = at::empty_like(x);
+      dx = fresh_tensor_like(x);
     }
     if (context->needs_input_grad(1)) {
       dweight = at::empty_like(weight);
