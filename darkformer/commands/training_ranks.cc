@@ -10,6 +10,7 @@
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/program.h"
 #include "darkformer/commands/rank_launcher.h"
+#include "darkformer/text/shared_batch.h"
 #include "darkformer/training/run_checkpoints.h"
 
 namespace darkformer {
@@ -43,10 +44,7 @@ std::optional<std::shared_ptr<Ranks>> enter_ranks(const TrainingOptions& options
   }
   require(has_collectives(),
           "--nproc: this build has no Gloo; install libgloo-dev and build again");
-  // What every rank would say at once.
-  require(options.batch >= options.nproc, "a batch of ", options.batch,
-          " windows cannot be shared among ", options.nproc,
-          " ranks; take a larger batch or fewer ranks");
+  require_shareable(options.batch, options.nproc);  // which every rank would say at once
   const auto ranks = static_cast<int>(options.nproc);
   const std::string command = resume_command(options, context);
   launch_ranks({.ranks = ranks, .threads = std::max(1, threads() / ranks), .way_on = [&] {

@@ -6,6 +6,7 @@
 
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
+#include "darkformer/text/shared_batch.h"
 
 namespace darkformer {
 namespace {
@@ -28,9 +29,7 @@ BatchStream::BatchStream(const CorpusSplit& split, const BatchOptions& options)
       first_row_(options.batch * options.rank / options.ranks),
       last_row_(options.batch * (options.rank + 1) / options.ranks) {
   assert(options.rank >= 0 && options.rank < options.ranks);
-  require(options.batch >= options.ranks, "a batch of ", options.batch,
-          " windows cannot be shared among ", options.ranks,
-          " ranks; take a larger batch or fewer ranks");
+  require_shareable(options.batch, options.ranks);
   require(windows_.size() > 0, "there is no window to train on");
   position_.fingerprint = order_fingerprint(split, options);
   start();

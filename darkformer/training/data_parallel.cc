@@ -11,6 +11,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
+
+#include "darkformer/base/interrupt.h"
+#include "darkformer/base/log.h"
 
 #ifdef DARKFORMER_GLOO
 #include <c10/util/Logging.h>
@@ -84,6 +88,8 @@ constexpr std::chrono::hours kPreparationLimit{12};
 // Machines do not start at the same moment.
 constexpr std::chrono::minutes kJoiningLimit{10};
 
+constexpr milliseconds kTry{2000}, kGlance{20}, kToldAfter{60000};
+
 // c10d tells of every try to reach a machine that is not up yet, and of failures that we tell of.
 void silence_c10d() {
 #ifdef C10_USE_GLOG
@@ -136,18 +142,74 @@ std::shared_ptr<gloo::transport::Device> gloo_device(const RankPlace& place) {
                    : c10d::ProcessGroupGloo::createDeviceForHostname(own_address(place));
 }
 
+std::string name_of(const RankPlace& place) {
+  return concat("rank ", place.rank, " of ", place.ranks);
+}
+
+// Waiting for others, as the log and Ctrl-C see it.
+class Patience {
+ public:
+  Patience(const RankPlace& place, std::string what, milliseconds until_told)
+      : place_(place), what_(std::move(what)), until_told_(until_told) {}
+
+  milliseconds passed() const {
+    return std::chrono::duration_cast<milliseconds>(Clock::now() - start_);
+  }
+  // Between two looks.
+  void check() {
+    if (interrupted()) {
+      throw Interrupted(concat(name_of(place_), ": stopped while it waited for ", what_));
+    }
+    if (!told_ && passed() > until_told_) {
+      told_ = true;
+      log_warning(name_of(place_), " has waited for ", what_, " for ", until_told_.count() / 1000,
+                  " s and goes on waiting");
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const RankPlace& place_;
+  std::string what_;
+  milliseconds until_told_;
+  Clock::time_point start_ = Clock::now();
+  bool told_ = false;
+};
+
+// One try of the store ends after kTry: a signal that comes meanwhile must not wait for all of them.
 Store open_store(const RankPlace& place, milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = place.port;
   options.isServer = place.rank == 0 && !place.store_given;
   options.waitWorkers = false;
-  options.timeout = std::max<milliseconds>(timeout, kJoiningLimit);
-  try {
-    return c10::make_intrusive<c10d::TCPStore>(place.host, options);
-  } catch (const std::exception& error) {
-    fail("rank ", place.rank, " of ", place.ranks,
-         options.isServer ? ": cannot listen at " : ": cannot reach rank 0 at ", place.host, ":",
-         place.port, ": ", first_line(error));
+  options.timeout = kTry;
+  const milliseconds limit = std::max<milliseconds>(timeout, kJoiningLimit);
+  const std::string address = concat(place.host, ":", place.port);
+  Patience patience(place, "rank 0 at " + address, std::min(timeout, kToldAfter));
+  while (true) {
+    try {
+      auto store = c10::make_intrusive<c10d::TCPStore>(place.host, options);
+      store->setTimeout(limit);
+      return store;
+    } catch (const std::exception& error) {
+      require(!options.isServer && patience.passed() < limit, name_of(place),
+              options.isServer ? ": cannot listen at " : ": cannot reach rank 0 at ", address, ": ",
+              first_line(error));
+    }
+    patience.check();
+    std::this_thread::sleep_for(kGlance);
+  }
+}
+
+// By looking again and again: c10d's own waiting hears no signal. std::runtime_error: in vain.
+void wait_for(c10d::Store& store, const std::string& key, Patience patience) {
+  while (!store.check({key})) {
+    if (patience.passed() > kPreparationLimit) {
+      throw std::runtime_error("timed out");
+    }
+    patience.check();
+    std::this_thread::sleep_for(kGlance);
   }
 }
 
@@ -197,7 +259,7 @@ Ranks::~Ranks() = default;
 void Ranks::lost(const std::string& reason) const {
   const bool late = reason.find("imed out") != std::string::npos;
   throw RankLost(concat(
-      "rank ", place_.rank, " of ", place_.ranks, ": another rank ",
+      name_of(place_), ": another rank ",
       late ? concat("did not answer for ", timeout_.count() / 1000, " s") : std::string("is gone"),
       "; the run was stopped"));
 }
@@ -210,8 +272,10 @@ void Ranks::in_turn(const std::string& name, bool first, const std::function<voi
     if (first) {
       parts_->store->set(name, std::vector<std::uint8_t>{1});
     } else {
-      parts_->store->wait({name}, kPreparationLimit);
+      wait_for(*parts_->store, name, {place_, "the first one to read the texts", kToldAfter});
     }
+  } catch (const Interrupted&) {
+    throw;
   } catch (const std::exception& error) {
     lost(error.what());
   }
@@ -238,7 +302,7 @@ void Ranks::connect() {
     if (parts_->store->add("arrived", 1) == place_.ranks) {
       parts_->store->set("all", std::vector<std::uint8_t>{1});
     }
-    parts_->store->wait({"all"}, kPreparationLimit);
+    wait_for(*parts_->store, "all", {place_, "the others", kToldAfter});
     auto options = c10d::ProcessGroupGloo::Options::create(timeout_);
     options->devices.push_back(gloo_device(place_));
     options->threads = 2;

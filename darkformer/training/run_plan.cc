@@ -8,6 +8,7 @@
 #include "darkformer/checkpoint/gemma_names.h"
 #include "darkformer/evaluation/evaluator.h"
 #include "darkformer/kernels/cross_entropy.h"
+#include "darkformer/text/shared_batch.h"
 
 namespace darkformer {
 namespace {
@@ -91,8 +92,7 @@ LayerValues layer_values(const GemmaConfig& config, std::int64_t layer, TrainSco
 }
 
 std::int64_t rank_rows(const PlannedRun& run) {
-  require(run.batch >= run.ranks, "a batch of ", run.batch, " windows cannot be shared among ",
-          run.ranks, " ranks; take a larger batch or fewer ranks");
+  require_shareable(run.batch, run.ranks);
   return (run.batch + run.ranks - 1) / run.ranks;
 }
 

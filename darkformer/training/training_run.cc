@@ -67,6 +67,11 @@ class Run {
 
  private:
   void resume(const Checkpoint& start) {
+    if (start.state.step > options_.steps) {
+      throw UsageError(concat(options_.folder.string(), ": the run has done ", start.state.step,
+                              " steps already, more than the ", options_.steps,
+                              " that are wanted (--steps)"));
+    }
     trainer_.restore(start.state);
     trainer_.optimizer().load(start.folder / "optimizer.safetensors", start.state.optimizer_steps);
     last_good_ = start.folder;

@@ -43,6 +43,7 @@ struct RunResult {
 // Of several ranks the first one writes; the others return without a folder, also when a signal
 // stopped the run.
 //   Interrupted: Ctrl-C or SIGTERM came; a checkpoint of the last step was written.
+//   UsageError: it has gone further than the last step already.
 //   Error: a loss or gradient that is not finite (unless it is to be skipped), a disk that is full.
 // The messages name the last good checkpoint and how to go on.
 RunResult run_training(Trainer& trainer,

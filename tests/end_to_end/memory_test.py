@@ -3,22 +3,15 @@
 import json
 import os
 import pathlib
-import random
 import resource
 import subprocess
 import tempfile
 import unittest
 
+from random_text import write_random_text
+
 PROGRAM = os.environ["DARKFORMER"]
-WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from".split()
 WITHIN = 0.2  # of the prediction
-
-
-def write_text(file, lines):
-    chance = random.Random(1)
-    with open(file, "w", encoding="utf-8") as out:
-        for _ in range(lines):
-            out.write(" ".join(chance.choice(WORDS) for _ in range(40)) + ".\n")
 
 
 def cpu_seconds():
@@ -33,7 +26,7 @@ class Memory(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.root = pathlib.Path(cls.folder.name)
         cls.text = cls.root / "text.txt"
-        write_text(cls.text, 6000)
+        write_random_text(cls.text, sentences=11000)
         cls.made = cls.train("base", "pretrain", "--vocabulary", "340", "--layers", "6", "--hidden", "256", "--heads", "4",
                              "--kv-heads", "1", "--head-dim", "64", "--context", "1024", "--batch", "4")
         cls.model = cls.root / "base" / "final"

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import pathlib
-import random
 import shutil
 import signal
 import socket
@@ -13,17 +12,11 @@ import tempfile
 import time
 import unittest
 
+from random_text import write_random_text
+
 PROGRAM = os.environ["DARKFORMER"]
-WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from".split()
 TIMEOUT = 4  # seconds without an answer, as given to the ranks
 SLACK = 25   # seconds that a loaded machine may take besides
-
-
-def write_text(file):
-    chance = random.Random(1)
-    with open(file, "w", encoding="utf-8") as out:
-        for _ in range(400):
-            out.write(" ".join(chance.choice(WORDS) for _ in range(chance.randrange(5, 40))) + ".\n")
 
 
 def log_of(run):
@@ -64,7 +57,7 @@ class Ranks(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.root = pathlib.Path(cls.folder.name)
         cls.text = cls.root / "text.txt"
-        write_text(cls.text)
+        write_random_text(cls.text)
         # A model and its tokens, so that the runs below start at once.
         cls.run_to_the_end("base", "pretrain", *cls.shape(), "--steps", "1")
         cls.model = cls.root / "base" / "final"
@@ -195,7 +188,7 @@ class Ranks(unittest.TestCase):
     def test_a_failing_rank_is_named_once(self):
         done = subprocess.run(self.command("too-few", "finetune", "--nproc", "16", "--steps", "2"),
                               capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn("cannot be shared among 16 ranks", done.stderr)
 
@@ -233,6 +226,22 @@ class Ranks(unittest.TestCase):
         processes[2].kill()
         processes[2].communicate()
         self.expect_each_tells(processes[:2], "rank [01] of 3: another rank ")
+
+    def test_a_rank_alone_can_be_stopped(self):
+        """one that waits for the others ends soon after SIGTERM, with one line"""
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                process = subprocess.Popen(self.command(f"alone-{rank}", "finetune", "--steps", "3"),
+                                           env=self.environment(rank, 2, "127.0.0.1", free_port()),
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                time.sleep(3)
+                self.assertIsNone(process.poll(), "it should be waiting")
+                process.terminate()
+                began = time.monotonic()
+                _, errors = process.communicate(timeout=60)
+                self.assertLess(time.monotonic() - began, SLACK)
+                self.assertEqual(process.returncode, 1, errors)
+                self.assertRegex(errors.splitlines()[-1], f"rank {rank} of 2: stopped while it waited for ")
 
     @contextlib.contextmanager
     def two_networks(self):

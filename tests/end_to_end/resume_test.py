@@ -9,17 +9,11 @@ import tempfile
 import time
 import unittest
 
+from random_text import write_random_text
+
 PROGRAM = os.environ["DARKFORMER"]
 KILLS = int(os.environ.get("DARKFORMER_KILLS", "20"))
 STEPS = 24
-WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from".split()
-
-
-def write_text(file, seed):
-    chance = random.Random(seed)
-    with open(file, "w", encoding="utf-8") as out:
-        for _ in range(400):
-            out.write(" ".join(chance.choice(WORDS) for _ in range(chance.randrange(5, 40))) + ".\n")
 
 
 def files_of(run):
@@ -40,7 +34,7 @@ class Resume(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.root = pathlib.Path(cls.folder.name)
         cls.text = cls.root / "text.txt"
-        write_text(cls.text, 1)
+        write_random_text(cls.text)
 
     @classmethod
     def tearDownClass(cls):
