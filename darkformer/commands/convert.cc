@@ -7,6 +7,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/attention_text.h"
 #include "darkformer/commands/convert_gate.h"
 #include "darkformer/commands/convert_options.h"
 #include "darkformer/commands/data_files.h"
@@ -26,7 +27,7 @@ struct Plan {
   std::vector<std::int64_t> layers;
   std::vector<AttentionSpec> specs;  // of these layers
   Moments moments;                   // of all layers; empty: none are needed
-  NearMasses masses;                 // of all layers; empty: no gate starts from them
+  NearMasses masses;                 // of all layers of the model, or none
   FitStart fit;
 };
 
@@ -37,9 +38,6 @@ bool has_converted_layer(const GemmaConfig& config, const std::vector<std::int64
 }
 
 Moments moments_of(const ConvertOptions& o, Gemma& model, Context& context) {
-  if (o.analysis) {
-    return read_analysis(*o.analysis, model).moments;
-  }
   const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
   const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
   const std::int64_t total = std::min(o.tokens, windows.tokens());
@@ -51,6 +49,18 @@ Moments moments_of(const ConvertOptions& o, Gemma& model, Context& context) {
     shown = read;
   });
   return moments;
+}
+
+// Gates start from the attention that the analysis found within their windows.
+NearMasses masses_of(const AnalysisAdvice& advice, const Plan& plan) {
+  NearMasses masses(advice.layers.size());
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    if (plan.specs[i].gate) {
+      const auto layer = static_cast<std::size_t>(plan.layers[i]);
+      masses[layer] = advice.near_mass(layer, plan.specs[i]);
+    }
+  }
+  return masses;
 }
 
 // What the analysis chooses, for the layers that may be converted.
@@ -73,6 +83,7 @@ Plan automatic_plan(const ConvertOptions& o, const Gemma& model) {
           o.budget ? ": the budget holds every layer as exact attention"
                    : ": advises to keep every layer exact",
           "; nothing to convert (--attention converts all the same)");
+  plan.masses = masses_of(advice, plan);
   return plan;
 }
 
@@ -88,12 +99,14 @@ Plan plan_of(const ConvertOptions& o, Gemma& model, Context& context) {
           o.model.string(),
           ": nothing to turn back, these layers are exact already: ", layer_ranges(plan.layers));
   plan.specs.assign(plan.layers.size(), spec);
-  if (!needs_moments(o).empty()) {
-    plan.moments = moments_of(o, model, context);
-  } else if (o.analysis) {
-    read_analysis(*o.analysis, model);  // refused if it is another model's, needed or not
+  if (o.analysis) {  // refused if it is another model's, needed or not
+    const AnalysisAdvice advice = read_analysis(*o.analysis, model);
+    plan.moments = needs_moments(o).empty() ? Moments() : advice.moments;
+    plan.masses = masses_of(advice, plan);
+  } else {
+    plan.moments = needs_moments(o).empty() ? Moments() : moments_of(o, model, context);
+    plan.masses = near_masses(o, spec, model, context);
   }
-  plan.masses = near_masses(o, spec, model, context);
   plan.fit = {factor_start(o.init), o.clip};
   return plan;
 }
@@ -110,20 +123,6 @@ std::vector<std::int64_t> dark_layers(const ConvertOptions& o, const GemmaConfig
           ": has no dark layer whose factor could be folded; convert it with --attention dark "
           "--rope before and --init");
   return found;
-}
-
-std::string describe(const AttentionSpec& spec) {
-  std::string text(attention_kind_name(spec.kind));
-  if (has_features(spec.kind)) {
-    text += concat(", ", spec.features, " features");
-    text += has_factor(spec.kind) ? concat(", rank ", spec.rank) : "";
-    text += spec.centre ? ", centred" : "";
-    text +=
-        spec.window > 0 ? concat(", window ", spec.window, spec.gate ? " with a gate" : "") : "";
-    text += spec.sinks > 0 ? concat(", ", spec.sinks, " sinks") : "";
-    text += spec.folded ? ", its factor folded into the projections" : "";
-  }
-  return text;
 }
 
 // The least number of tokens from which the converted state is smaller than the original cache; 0:
@@ -158,7 +157,7 @@ void print(const Summary& s,
            std::ostream& out) {
   std::map<std::string, std::vector<std::int64_t>> kinds;
   for (std::size_t i = 0; i < s.layers.size(); ++i) {
-    kinds[describe(s.specs[i])].push_back(s.layers[i]);
+    kinds[attention_text(s.specs[i])].push_back(s.layers[i]);
   }
   for (const auto& [words, layers] : kinds) {
     out << "converted " << layers.size() << " of " << config.layers << " layers to " << words
@@ -218,7 +217,8 @@ std::vector<std::int64_t> change_layers(const ConvertOptions& o, Gemma& model, C
       const auto layer = static_cast<std::size_t>(layers[i]);
       convert_layer(model, layers[i], plan.specs[i],
                     plan.moments.empty() ? nullptr : plan.moments[layer].get(), plan.fit);
-      start_gate_of(o, layers[i], plan.masses, model);
+      start_gate_of(o, layers[i], plan.masses.empty() ? std::vector<double>() : plan.masses[layer],
+                    model);
     }
   }
   for (const std::int64_t i : layers) {

@@ -20,18 +20,23 @@ NearMasses near_masses(const ConvertOptions& o,
   }
   const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
   const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
-  return collect_near_mass(model, spec, windows, std::min(o.tokens, kEnough), [&](std::int64_t) {
-    context.stop_if_interrupted("stopped; nothing was written");
-  });
+  const auto found = collect_near_mass(
+      model, spec, windows, std::min(o.tokens, kEnough),
+      [&](std::int64_t) { context.stop_if_interrupted("stopped; nothing was written"); });
+  NearMasses masses;
+  for (const auto& layer : found) {
+    masses.push_back(layer->mean());
+  }
+  return masses;
 }
 
 void start_gate_of(const ConvertOptions& o,
                    std::int64_t layer,
-                   const NearMasses& masses,
+                   const std::vector<double>& near_mass,
                    Gemma& model) {
-  const double scale = o.data.empty() ? kGateScale : kCalibratedGateScale;
+  const double scale = near_mass.empty() ? kGateScale : kCalibratedGateScale;
   start_gate(*model.block(layer)->attention()->mixer(), {o.gate_scale.value_or(scale), o.gate_bias},
-             masses.empty() ? nullptr : masses[static_cast<std::size_t>(layer)].get());
+             near_mass);
 }
 
 }  // namespace darkformer

@@ -2,19 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "darkformer/commands/convert_options.h"
 #include "darkformer/model/gemma.h"
-#include "darkformer/model/near_mass.h"
 
 namespace darkformer {
 
-using NearMasses = std::vector<std::shared_ptr<NearMass>>;
+// The near mass of each layer's heads; none where no gate starts from it.
+using NearMasses = std::vector<std::vector<double>>;
 
-// The near mass of every layer of the model as it still is, by a pass over --data; empty where no
-// gate starts from it.
+// Of every layer of the model as it still is, by a pass over --data; empty without it.
 NearMasses near_masses(const ConvertOptions& options,
                        const AttentionSpec& spec,
                        Gemma& model,
@@ -23,7 +21,7 @@ NearMasses near_masses(const ConvertOptions& options,
 // Starts the gate of a converted layer, if it has one.
 void start_gate_of(const ConvertOptions& options,
                    std::int64_t layer,
-                   const NearMasses& masses,
+                   const std::vector<double>& near_mass,
                    Gemma& model);
 
 }  // namespace darkformer

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/evaluation/analysis_file.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "darkformer/base/checksum.h"
 #include "darkformer/checkpoint/safetensors.h"
@@ -183,6 +186,58 @@ AttentionSpec read_spec(const OrderedJson& object,
   return read_attention_spec(object["attention"], head_dim, where);
 }
 
+// (heads, widths), or nothing for a layer that was not analyzed; null where a width was too long for
+// the text.
+std::vector<std::vector<double>> read_lists(const OrderedJson& object,
+                                            const char* key,
+                                            std::size_t heads,
+                                            std::size_t widths,
+                                            const std::string& where) {
+  const OrderedJson lists = object.value(key, OrderedJson::array());
+  const auto is_list = [&](const OrderedJson& list) {
+    return list.is_array() && list.size() == widths &&
+           std::all_of(list.begin(), list.end(), [](const OrderedJson& value) {
+             return value.is_null() ||
+                    (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 1.001);
+           });
+  };
+  require(lists.is_array() && (lists.empty() || lists.size() == heads) &&
+              std::all_of(lists.begin(), lists.end(), is_list),
+          where, ": \"", key, "\" is not ", heads, " lists of ", widths, " shares");
+  std::vector<std::vector<double>> read;
+  for (const OrderedJson& list : lists) {
+    read.emplace_back();
+    for (const OrderedJson& value : list) {
+      read.back().push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                            : value.get<double>());
+    }
+  }
+  return read;
+}
+
+// At a width between those that were measured, by its logarithm; at the nearest one beyond them.
+std::optional<double> share_at(const std::vector<double>& shares,
+                               const std::vector<std::int64_t>& widths,
+                               std::int64_t width) {
+  std::optional<double> below, above;
+  double low = 0, high = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) {  // ascending
+    if (std::isnan(shares[i])) {
+      continue;
+    }
+    if (widths[i] <= width) {
+      below = shares[i], low = static_cast<double>(widths[i]);
+    } else if (!above) {
+      above = shares[i], high = static_cast<double>(widths[i]);
+    }
+  }
+  if (!below || !above) {
+    return below ? below : above;
+  }
+  const double part = std::log(static_cast<double>(width) / low) / std::log(high / low);
+  return *below + part * (*above - *below);
+}
+
 AnalysisAdvice::Layer read_advice(const OrderedJson& object,
                                   std::int64_t head_dim,
                                   const std::string& where) {
@@ -233,6 +288,20 @@ void write_analysis(const fs::path& folder,
   write_json(folder / "analysis.json", analysis_json(analysis, model));
 }
 
+std::vector<double> AnalysisAdvice::near_mass(std::size_t layer, const AttentionSpec& spec) const {
+  const AttentionReach& reach = layers[layer].reach;
+  std::vector<double> masses;
+  for (std::size_t h = 0; h < reach.windows.size(); ++h) {
+    const auto near = share_at(reach.windows[h], windows, spec.window);
+    if (!near) {
+      return {};
+    }
+    const auto first = spec.sinks > 0 ? share_at(reach.sinks[h], sinks, spec.sinks) : std::nullopt;
+    masses.push_back(std::min(1.0, *near + first.value_or(0.0)));
+  }
+  return masses;
+}
+
 AnalysisAdvice read_analysis(const fs::path& file, const Gemma& model) {
   const fs::path path = fs::is_directory(file) ? file / "analysis.json" : file;
   const OrderedJson object = read_ordered_json(path);
@@ -252,9 +321,15 @@ AnalysisAdvice read_analysis(const fs::path& file, const Gemma& model) {
           name, ": needs a list \"layers\" of ", config.layers);
   AnalysisAdvice advice;
   advice.file = name;
+  advice.windows = get_value<std::vector<std::int64_t>>(object, "windows", name);
+  advice.sinks = get_value<std::vector<std::int64_t>>(object, "sinks", name);
+  const auto heads = static_cast<std::size_t>(config.heads);
   for (const OrderedJson& layer : object["layers"]) {
-    advice.layers.push_back(
-        read_advice(layer, config.head_dim, concat(name, ": layer ", advice.layers.size())));
+    const std::string where = concat(name, ": layer ", advice.layers.size());
+    advice.layers.push_back(read_advice(layer, config.head_dim, where));
+    advice.layers.back().reach = {
+        read_lists(layer, "mass_in_windows", heads, advice.windows.size(), where),
+        read_lists(layer, "mass_on_sinks", heads, advice.sinks.size(), where)};
   }
   advice.moments = read_moments(path.parent_path() / kMoments, wanted,
                                 get_value<std::int64_t>(object, "fitted_tokens", name), config);

@@ -26,7 +26,14 @@ struct AnalysisAdvice {
   struct Layer {
     LayerAdvice advice;
     std::vector<LayerOption> options;  // none: it is to stay exact
+    AttentionReach reach;
   };
+  std::vector<std::int64_t> windows, sinks;  // the widths of every reach
+
+  // The attention of each head of a layer that falls on this window and these sinks, between the
+  // widths that were measured; none where no width was.
+  std::vector<double> near_mass(std::size_t layer, const AttentionSpec& spec) const;
+
   std::vector<Layer> layers;
   std::vector<std::shared_ptr<LayerMoments>> moments;
 };

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
@@ -128,6 +129,7 @@ TEST_F(Analyses, AreKeptAndTakenBack) {
     ASSERT_EQ(advice.layers[i].options.size(), analysis.layers[i].options.size());
     EXPECT_TRUE(advice.moments[i]->key_covariance(2).equal(analysis.moments[i]->key_covariance(2)));
     EXPECT_EQ(advice.moments[i]->tokens(), analysis.fitted_tokens);
+    ASSERT_EQ(advice.layers[i].reach.windows.size(), analysis.layers[i].reach.windows.size());
   }
   const auto other = small_gemma(small_config(GemmaFamily::kGemma2), 8);
   EXPECT_NE(error_of([&] { read_analysis(scratch_.path(), *other); }).find("another model"),
@@ -140,6 +142,31 @@ TEST_F(Analyses, AreKeptAndTakenBack) {
   std::ofstream(scratch_.path() / "analysis.json") << "{\"format\": \"other\"}";
   EXPECT_NE(error_of([&] { read_analysis(scratch_.path(), *model); }).find("not an analysis"),
             std::string::npos);
+}
+
+TEST(Advice, KnowsTheMassOfAWindowBetweenThoseThatWereMeasured) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  AnalysisAdvice advice;
+  advice.windows = {16, 64, 256}, advice.sinks = {1, 4};
+  advice.layers.resize(1);
+  advice.layers[0].reach = {{{0.5, 0.7, kNone}, {0.2, 0.9, kNone}}, {{0.1, 0.2}, {0.05, 0.3}}};
+  const auto masses = [&](std::int64_t window, std::int64_t sinks) {
+    AttentionSpec spec;
+    spec.window = window, spec.sinks = sinks;
+    return advice.near_mass(0, spec);
+  };
+  const auto expect = [&](std::int64_t window, std::int64_t sinks, double first, double second) {
+    const std::vector<double> found = masses(window, sinks);
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_NEAR(found[0], first, 1e-12);
+    EXPECT_NEAR(found[1], second, 1e-12);
+  };
+  expect(16, 0, 0.5, 0.2);
+  expect(32, 0, 0.6, 0.55);
+  expect(8, 1, 0.6, 0.25);
+  expect(512, 4, 0.9, 1.0);
+  advice.layers[0].reach.windows[1] = {kNone, kNone, kNone};
+  EXPECT_TRUE(masses(16, 0).empty());
 }
 
 AttentionSpec dark(std::int64_t features, std::int64_t window) {

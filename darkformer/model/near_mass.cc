@@ -63,13 +63,14 @@ void NearMass::add(const Tensor& q, const Tensor& k) {
   }
 }
 
-Tensor NearMass::mean() const {
+std::vector<double> NearMass::mean() const {
   require(tokens_ > 0, "layer ", shape_.layer, ": no token sees a key beyond a window of ", window_,
           " and ", sinks_, " sinks; read longer stretches (--context)");
-  return sums_ / tokens_;
+  const Tensor mean = sums_ / tokens_;
+  return {mean.data_ptr<double>(), mean.data_ptr<double>() + mean.numel()};
 }
 
-void start_gate(Mixer& mixer, const GateStart& start, const NearMass* mass) {
+void start_gate(Mixer& mixer, const GateStart& start, const std::vector<double>& near_mass) {
   const at::NoGradGuard no_gradients;
   Tensor scale, bias;
   if (find_parameter(mixer, "gate_scale", scale) == nullptr ||
@@ -77,11 +78,11 @@ void start_gate(Mixer& mixer, const GateStart& start, const NearMass* mass) {
     return;
   }
   scale.fill_(start.scale);
-  if (start.bias || mass == nullptr) {
+  if (start.bias || near_mass.empty()) {
     bias.fill_(start.bias.value_or(0.0));
     return;
   }
-  const Tensor p = mass->mean().clamp(kLeastMass, 1.0 - kLeastMass);
+  const Tensor p = at::tensor(near_mass, at::kDouble).clamp(kLeastMass, 1.0 - kLeastMass);
   bias.copy_((1.0 - start.scale) * at::log(p / (1.0 - p)));
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "darkformer/model/mixer.h"
 
@@ -22,7 +23,7 @@ class NearMass {
   void add(const at::Tensor& q, const at::Tensor& k);
 
   std::int64_t tokens() const { return tokens_; }
-  at::Tensor mean() const;  // (H), double; Error where tokens() is 0
+  std::vector<double> mean() const;  // of each head; Error where tokens() is 0
 
  private:
   MixerShape shape_;
@@ -43,7 +44,7 @@ struct GateStart {
 
 // c <- scale;  b <- bias, or  (1 - c) log(p / (1 - p))  with p the near mass of the head, so that a
 // gate of c = 0 gives the window its average share, and one of c = 1 stays a common normaliser; u
-// stays 0. Nothing for a mixer without a gate.
-void start_gate(Mixer& mixer, const GateStart& start, const NearMass* mass);
+// stays 0. Nothing for a mixer without a gate. near_mass: one number a head, or none.
+void start_gate(Mixer& mixer, const GateStart& start, const std::vector<double>& near_mass);
 
 }  // namespace darkformer

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -22,6 +23,15 @@ def english(pages):
 
 def run(*arguments):
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def floats_of(file, ending):
+    """The float32 numbers of all tensors with such a name."""
+    data = file.read_bytes()
+    length, = struct.unpack_from("<Q", data)
+    places = [entry["data_offsets"] for name, entry in json.loads(data[8:8 + length]).items() if name.endswith(ending)]
+    return [number for first, last in places
+            for number in struct.unpack_from(f"<{(last - first) // 4}f", data, 8 + length + first)]
 
 
 def peak_memory(*arguments):
@@ -84,6 +94,10 @@ class Analyze(unittest.TestCase):
                 by, auto, small = (self.out / f"{model.name}-{name}" for name in ("by", "auto", "small"))
                 self.good("convert", model, "--attention", "sderf", "--centre", "--analysis", to / "analysis.json", "--out", by)
                 self.works(by)
+                gated = self.out / f"{model.name}-gated"
+                self.good("convert", model, "--attention", "dark", "--window", "8", "--analysis", to, "--out", gated)
+                biases = floats_of(gated / "model.safetensors", ".gate_bias")
+                self.assertTrue(biases and all(biases), "gates start from the analysis")
                 self.good("convert", model, "--analysis", to, "--auto", "--out", auto)
                 self.works(auto)
                 config = json.loads((auto / "config.json").read_text())

@@ -1,0 +1,26 @@
+// The options that were chosen, behind the name of the kind.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/attention_text.h"
+
+#include "darkformer/base/error.h"
+
+namespace darkformer {
+
+std::string attention_text(const AttentionSpec& spec) {
+  std::string text(attention_kind_name(spec.kind));
+  if (spec.kind == AttentionKind::kWindow) {
+    return concat(text, " ", spec.window);
+  }
+  if (has_features(spec.kind)) {
+    text += concat(", ", spec.features, " features");
+    text += has_factor(spec.kind) ? concat(", rank ", spec.rank) : "";
+    text += spec.centre ? ", centred" : "";
+    text +=
+        spec.window > 0 ? concat(", window ", spec.window, spec.gate ? " with a gate" : "") : "";
+    text += spec.sinks > 0 ? concat(", ", spec.sinks, " sinks") : "";
+    text += spec.folded ? ", its factor folded into the projections" : "";
+  }
+  return text;
+}
+
+}  // namespace darkformer
