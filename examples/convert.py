@@ -9,6 +9,8 @@ import torch
 
 import darkformer
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 source, target = sys.argv[1:]
 model = darkformer.load_gemma(source)
 ids = torch.randint(3, model.config.vocab_size, (2, 32), generator=torch.Generator().manual_seed(1))

@@ -9,12 +9,13 @@ import torch
 
 import darkformer
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 model = darkformer.load_gemma(sys.argv[1])
 prompt = torch.tensor([[2, *range(100, 163)]])                 # BOS and 63 more
 
 for kind in ("exact", "dark"):
-    if kind == "dark":
-        model.set_attention("dark", window=8)
+    model.set_attention(kind, **({"window": 8} if kind == "dark" else {}))
     state = darkformer.GemmaState()
     sizes = []
     for _ in range(3):

@@ -85,6 +85,14 @@ class Attention(torch.nn.Module):
         else:
             self.register_buffer(name, tensor)
 
+    def _apply(self, fn):
+        """model.to(bfloat16), .half() and the like leave the parameters here in float32, in which the kernels compute."""
+        def apply(tensor):
+            changed = fn(tensor)
+            return tensor.to(changed.device) if changed.dtype in (torch.bfloat16, torch.float16) else changed
+
+        return super()._apply(apply)
+
     @property
     def groups(self):
         """N, the number of sets of parameters."""

@@ -57,6 +57,8 @@ def load_gemma(folder, dtype=torch.float32):
     float32 all the same, but for float64, which runs everything as a slow reference.
     ValueError, one line that names the file and the tensor: what is missing, of another shape, or not understood.
     """
+    if dtype not in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+        raise ValueError(f"load_gemma: dtype is {dtype}; wanted float32, bfloat16, float16 or float64 of torch")
     folder = Path(folder)
     config = read_gemma_config(folder / "config.json")
     model = Gemma(config)
@@ -94,7 +96,10 @@ def save_gemma(folder, model, companions=None, dtype=None):
             document["darkformer"]["base_architectures"] = ["Gemma3ForCausalLM"]
     document["dtype" if "dtype" in document else "torch_dtype"] = str(tensors[_EMBEDDING].dtype).split(".")[1]
     unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
-    unfinished.mkdir(parents=True)
+    try:
+        unfinished.mkdir(parents=True)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be made: {error.strerror}", str(folder)) from None
     try:
         (unfinished / "config.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         write_safetensors(unfinished / "model.safetensors", tensors)

@@ -156,6 +156,18 @@ class GemmaState:
                    if isinstance(tensor, torch.Tensor))
 
 
+def _check_ids(ids, vocabulary):
+    if not isinstance(ids, torch.Tensor) or ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
+        got = f"{ids.dtype} {list(ids.shape)}" if isinstance(ids, torch.Tensor) else type(ids).__name__
+        raise ValueError(f"ids: wanted an integer tensor of (sequences, tokens), got {got}")
+    if ids.shape[1] == 0:
+        raise ValueError("ids: no token; a text starts with BOS")
+    # On another device a look at the values would wait for it.
+    if ids.device.type == "cpu" and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < vocabulary:
+        wrong = ids[(ids < 0) | (ids >= vocabulary)][0]
+        raise ValueError(f"ids: there is no token {int(wrong)}; the vocabulary has 0 to {vocabulary - 1}")
+
+
 class Gemma(torch.nn.Module):
     """A Gemma; load_gemma gives one with its weights. named_parameters() and named_buffers() carry the names of
     model folders, so any PyTorch optimiser can finetune it and save_gemma writes it back."""
@@ -167,6 +179,7 @@ class Gemma(torch.nn.Module):
 
     def hidden(self, ids, state=None):
         """ids (B,T) -> hidden states (B,T,E) after the last norm."""
+        _check_ids(ids, self.config.vocab_size)
         start = state.position if state else 0
         x = self.model.embed_tokens(ids) * self.config.hidden_size ** 0.5                        # (B,T,E)
         for layer, block in enumerate(self.model.layers):
@@ -193,6 +206,8 @@ class Gemma(torch.nn.Module):
         """T more tokens of the sequences of `state` (a GemmaState, new ones start empty) -> logits (B,T,V)."""
         if not state.layers:
             state.layers = [[] for _ in self.model.layers]
+        if len(state.layers) != len(self.model.layers):
+            raise ValueError(f"state: of a model with {len(state.layers)} layers; this one has {len(self.model.layers)}")
         hidden = self.hidden(ids, state)
         state.position += ids.shape[1]
         return self.logits(hidden)
@@ -201,11 +216,13 @@ class Gemma(torch.nn.Module):
     def generate(self, ids, tokens, temperature=0.0, state=None):
         """The next `tokens` ids after ids (B,T) -> (B,tokens): the most likely ones, or drawn at a temperature.
         Pass a state to go on from it, and to keep what was read."""
+        if tokens < 0 or not 0 <= temperature < float("inf"):
+            raise ValueError(f"generate: tokens {tokens}, temperature {temperature}; wanted at least 0 of both")
         state = GemmaState() if state is None else state
         chosen, feed = [], ids
         for _ in range(tokens):
             last = self.extend(feed, state)[:, -1]                                               # (B,V)
-            feed = (last.argmax(-1, keepdim=True) if temperature <= 0 else
+            feed = (last.argmax(-1, keepdim=True) if temperature == 0 else
                     torch.multinomial(torch.softmax(last / temperature, -1), 1))
             chosen.append(feed)
         return torch.cat(chosen, 1) if chosen else ids[:, :0]

@@ -158,6 +158,37 @@ class Folders(unittest.TestCase):
                 model.set_attention("dark", layers=layers)
             self.assertEqual(model.config.attention, before)
 
+    def test_wrong_calls_say_what_was_wanted(self):
+        model = darkformer.load_gemma(GOLDEN / "gemma1")
+        other = darkformer.GemmaState(layers=[[]] * (model.config.layers + 1))
+        ids = torch.tensor([IDS])
+        for call, said in (
+                (lambda: model(torch.tensor(IDS)), r"ids: wanted an integer tensor of \(sequences, tokens\), got torch.int64 \[20\]"),
+                (lambda: model(ids.float()), "ids: wanted an integer tensor"),
+                (lambda: model([IDS]), "got list"),
+                (lambda: model(ids[:, :0]), "ids: no token"),
+                (lambda: model(ids.clone().fill_(-1)), "there is no token -1"),
+                (lambda: model(ids.clone().fill_(1 << 20)), "there is no token 1048576"),
+                (lambda: model.extend(ids, other), "state: of a model with"),
+                (lambda: model.generate(ids, -1), "generate: tokens -1"),
+                (lambda: model.generate(ids, 1, temperature=-1.0), "temperature -1.0"),
+                (lambda: darkformer.load_gemma(GOLDEN / "gemma1", torch.int8), "dtype is torch.int8")):
+            with self.assertRaisesRegex(ValueError, said):
+                call()
+        with self.assertRaisesRegex(OSError, "'/proc/new'"):
+            darkformer.save_gemma("/proc/new", model)
+
+    def test_half_types_leave_the_attention_wide(self):
+        model = darkformer.load_gemma(GOLDEN / "gemma1")
+        model.set_attention("dark", window=4, gate=True)
+        ids = torch.tensor([IDS])
+        with torch.no_grad():
+            want = darkformer.load_gemma(GOLDEN / "gemma1", torch.bfloat16)
+            want.set_attention("dark", window=4, gate=True)
+            self.assertTrue(torch.equal(model.to(torch.bfloat16)(ids), want(ids)))
+        self.assertEqual(model.model.layers[0].self_attn.dark.factor.dtype, torch.float32)
+        self.assertEqual(model.model.layers[0].self_attn.q_proj.weight.dtype, torch.bfloat16)
+
     def test_same_draws_as_the_program(self):
         program("convert", GOLDEN / "gemma1", "--attention", "dark", "--rank", "3", "--seed", "9", "--out", self.out / "p")
         model = darkformer.load_gemma(GOLDEN / "gemma1")
