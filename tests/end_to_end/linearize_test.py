@@ -10,6 +10,8 @@ import tempfile
 import time
 import unittest
 
+from browser import charts_of, check_page
+
 PROGRAM = os.environ["DARKFORMER"]
 KILLS = int(os.environ.get("DARKFORMER_KILLS", "6"))
 MODEL = "models/gemma-tiny"
@@ -78,6 +80,9 @@ class Linearize(unittest.TestCase):
         page = pathlib.Path(result["report"]).read_text(encoding="utf-8")
         for words in ("Before and after", "What does the work", "Loss by position", "darkformer finetune"):
             self.assertIn(words, page)
+        results = json.loads((self.root / "whole" / "results.json").read_text())
+        for width in (1200, 500):
+            check_page(self, pathlib.Path(result["report"]), charts_of(results), "darkformer linearize", width)
 
         want = results_of(self.root / "whole")
         chance = random.Random(3)

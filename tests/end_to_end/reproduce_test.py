@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import random
 import signal
 import subprocess
 import tempfile
@@ -10,15 +9,11 @@ import time
 import unittest
 from pathlib import Path
 
+from browser import charts_of, check_page
+from random_text import write_random_text
+
 PROGRAM = os.environ["DARKFORMER"]
 ROOT = Path(__file__).resolve().parent.parent.parent
-WORDS = "the of and to in a is that for it as was with be by on not he his but at are this have from".split()
-
-
-def write_text(file, seed, sentences):
-    chance = random.Random(seed)
-    file.write_text("\n".join(" ".join(chance.choice(WORDS) for _ in range(chance.randrange(5, 40))) + "."
-                              for _ in range(sentences)) + "\n")
 
 
 class Reproduce(unittest.TestCase):
@@ -26,8 +21,8 @@ class Reproduce(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.root = Path(cls.folder.name)
-        write_text(cls.root / "text.txt", 1, 400)
-        write_text(cls.root / "held-out.txt", 2, 100)
+        write_random_text(cls.root / "text.txt")
+        write_random_text(cls.root / "held-out.txt", seed=2, sentences=100)
 
     @classmethod
     def tearDownClass(cls):
@@ -66,6 +61,9 @@ class Reproduce(unittest.TestCase):
                     self.assertTrue(figure["series"], (section["title"], figure["title"]))
         page = (self.root / "all" / "report.html").read_text()
         self.assertTrue("q, k, v only: dark is more accurate than performer" in page)
+        for width in (1200, 500):
+            seen = check_page(self, self.root / "all" / "report.html", charts_of(results), "darkformer reproduce", width)
+            self.assertEqual(seen["statements"], len(results["statements"]))
         # Again: nothing is left to do, and the answer is the same.
         marks = {path: path.stat().st_mtime_ns for path in (self.root / "all" / "jobs").glob("*.json")}
         self.assertEqual(self.run_to_the_end("all")["claims"], claims)
