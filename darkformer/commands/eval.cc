@@ -77,7 +77,7 @@ EvaluationResult measure(const EvalOptions& options,
         windows.read_batch(first, std::min(rows, (rest + options.context - 1) / options.context));
     evaluator.add(batch);
     first += batch.rows;
-    progress.advance(batch.rows * batch.context);
+    progress.advance(std::min(rest, batch.rows * batch.context));
     progress.note(concat("loss ", std::setprecision(4), evaluator.result().all.loss()));
   }
   return evaluator.result();

@@ -127,11 +127,7 @@ class Session {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  const Tokenizer& tokenizer() const {
-    require(tokenizer_.has_value(), options_.model.string(),
-            ": has neither tokenizer.model nor tokenizer.json; give the prompt as --ids");
-    return *tokenizer_;
-  }
+  const Tokenizer& tokenizer() const { return prompt_tokenizer(tokenizer_, options_.model); }
 
   std::vector<std::int64_t> prompt_ids() const {
     const std::optional<std::string> text = prompt_text(options_, context_);

@@ -5,6 +5,7 @@
 
 #include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/commands/attention_text.h"
 #include "darkformer/commands/command.h"
 
 namespace darkformer {
@@ -55,19 +56,13 @@ StateCost state_cost(const Gemma& model) {
   return {per_token, model.state_bytes(kLong) - per_token * kLong};
 }
 
-std::string attention_text(const GemmaConfig& config, std::int64_t layer) {
-  const AttentionSpec& spec = config.attention[layer];
-  std::string text(attention_kind_name(spec.kind));
-  if (spec.kind == AttentionKind::kExact) {
-    const std::int64_t window = config.window(layer);
-    return window > 0 ? text + ", sliding window " + std::to_string(window) : text + ", full";
+std::string layer_text(const GemmaConfig& config, std::int64_t layer) {
+  const AttentionSpec& spec = config.attention[static_cast<std::size_t>(layer)];
+  const std::int64_t window = config.window(layer);
+  if (spec.kind != AttentionKind::kExact) {
+    return attention_text(spec);
   }
-  if (has_features(spec.kind)) {
-    text += concat(", ", spec.features, " features, rank ", spec.rank);
-    text += spec.window > 0 ? concat(", window ", spec.window) : "";
-    text += spec.sinks > 0 ? concat(", sinks ", spec.sinks) : "";
-  }
-  return text;
+  return window > 0 ? concat("exact, sliding window ", window) : "exact, full";
 }
 
 // Neighbouring layers with the same attention share a line.
@@ -83,7 +78,7 @@ struct LayerRun {
 std::vector<LayerRun> layer_runs(const GemmaConfig& config) {
   std::vector<LayerRun> runs;
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    const std::string text = attention_text(config, i);
+    const std::string text = layer_text(config, i);
     if (!runs.empty() && runs.back().attention == text) {
       runs.back().last = i;
     } else {

@@ -35,9 +35,11 @@ at::Tensor ids_of(const LogitsOptions& options, const GemmaConfig& config) {
   if (options.ids.empty() == !options.text.has_value()) {
     throw UsageError("give either --ids or --text");
   }
-  return token_row(options.text
-                       ? encode_with_bos(load_tokenizer(options.model, config), *options.text)
-                       : options.ids,
+  if (!options.text) {
+    return token_row(options.ids, config);
+  }
+  const std::optional<Tokenizer> tokenizer = find_tokenizer(options.model, config);
+  return token_row(encode_with_bos(prompt_tokenizer(tokenizer, options.model), *options.text),
                    config);
 }
 

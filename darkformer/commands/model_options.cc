@@ -30,6 +30,12 @@ std::optional<Tokenizer> find_tokenizer(const fs::path& folder, const GemmaConfi
   return load_tokenizer(folder, config);
 }
 
+const Tokenizer& prompt_tokenizer(const std::optional<Tokenizer>& found, const fs::path& folder) {
+  require(found.has_value(), folder.string(),
+          ": has neither tokenizer.model nor tokenizer.json; give the prompt as --ids");
+  return *found;
+}
+
 std::vector<std::int64_t> encode_with_bos(const Tokenizer& tokenizer, const std::string& text) {
   std::vector<std::int64_t> ids = {tokenizer.bos()};
   const auto encoded = tokenizer.encode(text);

@@ -26,6 +26,9 @@ Tokenizer load_tokenizer(const std::filesystem::path& folder, const GemmaConfig&
 // Nothing where the folder has no tokenizer file at all.
 std::optional<Tokenizer> find_tokenizer(const std::filesystem::path& folder,
                                         const GemmaConfig& config);
+// For a prompt. Error: the folder has none, so that the prompt has to be given as ids.
+const Tokenizer& prompt_tokenizer(const std::optional<Tokenizer>& found,
+                                  const std::filesystem::path& folder);
 
 // BOS and the ids of the text.
 std::vector<std::int64_t> encode_with_bos(const Tokenizer& tokenizer, const std::string& text);

@@ -51,7 +51,9 @@ struct PlanOptions {
     field("recompute", recompute, "layers are computed again in the backward pass, not kept");
     field("optimizer", optimizer, "update rule", {.choices = {"adamw", "sgd"}});
     field("attention", attention, "as if every layer had this kind of attention",
-          {.choices = {"exact", "performer", "dark", "lfk"}, .empty_means = "as the model has it"});
+          {.choices = {"exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf",
+                       "window", "constant", "random"},
+           .empty_means = "as the model has it"});
     field("features", features, "random features of each head, with --attention",
           {.minimum = 1, .empty_means = "the head size"});
     field("window", window, "nearest keys that stay exact, with --attention", {.minimum = 0});
@@ -78,11 +80,10 @@ PlannedRun run_of(const PlanOptions& options) {
   PlannedRun run;
   run.config = config_of(options);
   if (options.attention) {
-    AttentionSpec spec{.kind = *find_attention_kind(*options.attention)};
+    AttentionSpec spec{.kind = *find_attention_kind(*options.attention), .window = options.window};
     if (has_features(spec.kind)) {
       spec.features = options.features.value_or(run.config.head_dim);
       spec.rank = run.config.head_dim;
-      spec.window = options.window;
     }
     std::fill(run.config.attention.begin(), run.config.attention.end(), spec);
     check_gemma_config(run.config, "plan");

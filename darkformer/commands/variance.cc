@@ -64,12 +64,13 @@ Command variance_command() {
       {.name = "variance",
        .summary = "Check the paper's theory of random features numerically",
        .example = "darkformer variance --out variance",
-       .details = "Runs in about a minute and writes report.html, one page that opens offline, and "
-                  "results.json, the numbers behind it: unbiasedness, the optimal proposal and its "
-                  "limits, "
-                  "predicted against measured variance, and errors against the number of features "
-                  "for every "
-                  "estimator. docs/theory.md tells what comes out."},
+       .details =
+           "Runs in less than a minute and writes report.html, one page that opens offline, and "
+           "results.json, the numbers behind it: unbiasedness, the optimal proposal and its "
+           "limits, "
+           "predicted against measured variance, and errors against the number of features "
+           "for every "
+           "estimator. docs/theory.md tells what comes out."},
       variance);
 }
 
