@@ -186,8 +186,8 @@ AttentionSpec read_spec(const OrderedJson& object,
   return read_attention_spec(object["attention"], head_dim, where);
 }
 
-// (heads, widths), or nothing for a layer that was not analyzed; null where a width was too long for
-// the text.
+// (heads, widths), or nothing for a layer that was not analyzed; null where a width was too long
+// for the text.
 std::vector<std::vector<double>> read_lists(const OrderedJson& object,
                                             const char* key,
                                             std::size_t heads,

@@ -177,7 +177,7 @@ class Patience {
   bool told_ = false;
 };
 
-// One try of the store ends after kTry: a signal that comes meanwhile must not wait for all of them.
+// One try of the store ends after kTry: a signal that comes meanwhile must not wait for the limit.
 Store open_store(const RankPlace& place, milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = place.port;
