@@ -92,11 +92,15 @@ constexpr milliseconds kTry{2000}, kGlance{20}, kToldAfter{60000};
 
 // c10d tells of every try to reach a machine that is not up yet, and of failures that we tell of.
 void silence_c10d() {
+  static const bool once = [] {
 #ifdef C10_USE_GLOG
-  FLAGS_minloglevel = std::max(FLAGS_minloglevel, static_cast<int>(google::GLOG_FATAL));
+    FLAGS_minloglevel = std::max(FLAGS_minloglevel, static_cast<int>(google::GLOG_FATAL));
 #else
-  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 3);  // fatal
+    FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, 3);  // fatal
 #endif
+    return true;
+  }();
+  static_cast<void>(once);
 }
 
 std::string first_line(const std::exception& error) {
