@@ -89,7 +89,7 @@ void parallel_for(std::size_t count, const std::function<void(std::size_t)>& bod
   exceptions.rethrow();
 }
 
-// The thread sanitizer does not see how OpenMP's runtime, which is built without it, hands `body` on.
+// The thread sanitizer does not see how OpenMP's runtime, built without it, hands `body` on.
 __attribute__((no_sanitize("thread"))) void on_each_worker(void (*body)()) {
   if (threads() <= 1 || omp_in_parallel() != 0) {
     return;
