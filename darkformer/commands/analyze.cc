@@ -65,6 +65,7 @@ void analyze(const AnalyzeOptions& o, Context& context) {
   AnalysisRun run{o.model, o.data, o.cache.value_or(fs::path()), o.context, {}};
   run.options = {o.tokens, o.features, o.target, static_cast<std::uint64_t>(context.common.seed)};
   const std::shared_ptr<Gemma> model = load_gemma(o.model);
+  fs::create_directories(o.out);  // before the work: it may not be possible
   const ModelAnalysis analysis = run_analysis(run, *model, context);
   write_analysis_folder(o.out, analysis, run, context);
   if (context.common.json) {

@@ -251,6 +251,9 @@ Summary summary_of(const GemmaConfig& before,
 
 void convert(const ConvertOptions& o, Context& context) {
   check_options(o, context);
+  for (const std::filesystem::path& file : o.data) {  // read only where something is measured
+    require(std::filesystem::exists(file), file.string(), ": there is no such file");
+  }
   const std::shared_ptr<Gemma> model = load_gemma(o.model);
   const Nonfinite found = find_nonfinite(*model);
   require(found.weight.empty(), o.model.string(), ": ", found.cause(),

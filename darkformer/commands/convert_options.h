@@ -48,9 +48,13 @@ struct ConvertOptions {
     field("gate-scale", gate_scale,
           "where the gate's weight c on the difference of the normalisers starts: 1 is one common "
           "normaliser, 0 a plain gate",
-          {.empty_means = "0 with --data or --analysis, 0.5 without"});
+          {.minimum = -1000,
+           .maximum = 1000,
+           .empty_means = "0 with --data or --analysis, 0.5 without"});
     field("gate-bias", gate_bias, "where the gate's bias starts",
-          {.empty_means = "from the attention within the window on --data or by --analysis, or 0"});
+          {.minimum = -1000,
+           .maximum = 1000,
+           .empty_means = "from the attention within the window on --data or by --analysis, or 0"});
     field("centre", centre, "centre queries and keys by their means over --data or --analysis");
     field("init", init,
           "where the covariance's factor starts (dark); all but identity need --data or --analysis",

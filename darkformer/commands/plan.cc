@@ -8,6 +8,7 @@
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/command.h"
+#include "darkformer/commands/training_options.h"
 #include "darkformer/kernels/yardstick.h"
 #include "darkformer/model/gemma_shapes.h"
 #include "darkformer/training/run_plan.h"
@@ -39,15 +40,17 @@ struct PlanOptions {
     field("model", model,
           "model folder, config.json, or the name of a released size: gemma-2b, gemma-3-1b, ...",
           {.positional = true, .required = true, .value_name = "MODEL|SHAPE"});
-    field("ranks", ranks, "processes that share each batch", {.minimum = 1});
+    field("ranks", ranks, "processes that share each batch",
+          {.minimum = 1, .maximum = kMostWindows});
     field("ranks-per-machine", ranks_per_machine, "how many of them run on one machine",
           {.minimum = 1});
     field("train", scope, "what is trained, as for finetune", {.choices = {"all", "attention"}});
-    field("batch", batch, "windows of a step, of all ranks together", {.minimum = 1});
+    field("batch", batch, "windows of a step, of all ranks together",
+          {.minimum = 1, .maximum = kMostWindows});
     field("micro-batch", micro_batch, "windows of one pass of a rank; 0: all it has",
           {.minimum = 0});
-    field("context", context, "tokens of a window", {.minimum = 1});
-    field("steps", steps, "steps of the whole run", {.minimum = 1});
+    field("context", context, "tokens of a window", {.minimum = 1, .maximum = kLongestContext});
+    field("steps", steps, "steps of the whole run", {.minimum = 1, .maximum = 1e12});
     field("recompute", recompute, "layers are computed again in the backward pass, not kept");
     field("optimizer", optimizer, "update rule", {.choices = {"adamw", "sgd"}});
     field("attention", attention, "as if every layer had this kind of attention",
@@ -58,10 +61,10 @@ struct PlanOptions {
           {.minimum = 1, .empty_means = "the head size"});
     field("window", window, "nearest keys that stay exact, with --attention", {.minimum = 0});
     field("memory", memory, "GiB of a machine",
-          {.minimum = 0, .empty_means = "as many as this one has"});
+          {.minimum = 0, .maximum = 1e9, .empty_means = "as many as this one has"});
     field("gflops", gflops, "billions of operations a second that products of one rank reach",
-          {.minimum = 0, .empty_means = "measured on this machine with --threads"});
-    field("bandwidth", bandwidth, "Gbit/s between two ranks", {.minimum = 0});
+          {.minimum = 1e-3, .empty_means = "measured on this machine with --threads"});
+    field("bandwidth", bandwidth, "Gbit/s between two ranks", {.minimum = 1e-3});
   }
 };
 
@@ -76,11 +79,29 @@ GemmaConfig config_of(const PlanOptions& options) {
   return *shape;
 }
 
+// UsageError: options that mean nothing to this kind, or a window that is missing.
+void check_attention(const PlanOptions& options, AttentionKind kind) {
+  const bool window_only = kind == AttentionKind::kWindow;
+  if (window_only && options.window == 0) {
+    throw UsageError("--attention window sees the nearest keys and no other; give --window N");
+  }
+  if (options.features && !has_features(kind)) {
+    throw UsageError(concat("--features has no meaning with --attention ", *options.attention));
+  }
+  if (options.window > 0 && !window_only && !has_features(kind)) {
+    throw UsageError(concat("--window has no meaning with --attention ", *options.attention));
+  }
+}
+
 PlannedRun run_of(const PlanOptions& options) {
+  if (!options.attention && (options.features || options.window > 0)) {
+    throw UsageError("--features and --window have a meaning with --attention only");
+  }
   PlannedRun run;
   run.config = config_of(options);
   if (options.attention) {
     AttentionSpec spec{.kind = *find_attention_kind(*options.attention), .window = options.window};
+    check_attention(options, spec.kind);
     if (has_features(spec.kind)) {
       spec.features = options.features.value_or(run.config.head_dim);
       spec.rank = run.config.head_dim;

@@ -6,7 +6,9 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
+#include "darkformer/base/folder_lock.h"
 #include "darkformer/base/log.h"
 #include "darkformer/base/memory.h"
 #include "darkformer/base/system_info.h"
@@ -152,6 +154,12 @@ void check_training_options(const TrainingOptions& options, const Context& conte
     throw UsageError(
         concat("--warmup: ", options.warmup, " steps of warm-up in a run of ", options.steps));
   }
+  for (const auto& [flag, value] :
+       {std::pair("--beta1", options.beta1), {"--beta2", options.beta2}}) {
+    if (value >= 1) {
+      throw UsageError(concat(flag, ": ", value, "; wanted less than 1: a memory that forgets"));
+    }
+  }
   const auto place = rank_place();
   const bool is_first = !place || place->rank == 0;  // it may have begun to write when others look
   if (!options.resume && is_first && fs::exists(options.out / "run.toml")) {
@@ -243,6 +251,9 @@ std::optional<Checkpoint> find_start(const TrainingOptions& options, const Prepa
   std::optional<Checkpoint> start;
   if (!run.ranks || run.ranks->is_first()) {
     start = checkpoints.latest();
+    require(
+        start || checkpoints.empty(), options.out.string(),
+        ": every checkpoint is damaged, so the run cannot go on; begin another with another --out");
     if (!start) {
       log_info(options.out.string(), ": nothing to resume, starts at the first step");
     }
@@ -264,6 +275,17 @@ std::optional<Checkpoint> find_start(const TrainingOptions& options, const Prepa
        step, " that rank 0 goes on from; the run folder must be on a disk that all machines share");
 }
 
+// Of the options that make the result; folders may have other names on other machines.
+std::uint64_t options_fingerprint(const Context& context) {
+  KeyBuilder key;
+  for (const Field& field : context.fields) {
+    if (!field.traits.momentary && field.traits.on_resume != OnResume::kFree && !field.is_path()) {
+      key.add(field.name).add(field.default_text());
+    }
+  }
+  return key.value();
+}
+
 RunResult train_to_the_end(const TrainingOptions& options,
                            const PreparedRun& run,
                            const Context& context) {
@@ -275,14 +297,23 @@ RunResult train_to_the_end(const TrainingOptions& options,
                           .seed = static_cast<std::uint64_t>(context.common.seed),
                           .rank = run.ranks ? run.ranks->rank() : 0,
                           .ranks = run.ranks ? run.ranks->size() : 1});
+  const bool writes = !run.ranks || run.ranks->is_first();
+  std::optional<FolderLock> lock;
+  if (writes && fs::exists(options.out)) {
+    lock.emplace(options.out);
+  }
   const std::optional<Checkpoint> start = find_start(options, run);
   const std::shared_ptr<Gemma> model = run.load(start ? &*start : nullptr);
   if (run.ranks) {
+    run.ranks->require_equal(options_fingerprint(context), "options");
     run.ranks->require_equal(fingerprint(*model), "weights");
     run.ranks->require_equal(batches->position().fingerprint, "texts");
   }
-  if (!run.ranks || run.ranks->is_first()) {
+  if (writes) {
     fs::create_directories(options.out);
+    if (!lock) {
+      lock.emplace(options.out);
+    }
     if (!start || start->state.step < options.steps) {  // else these options will do nothing
       context.write_run_toml(options.out / "run.toml");
     }

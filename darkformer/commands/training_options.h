@@ -16,6 +16,9 @@
 
 namespace darkformer {
 
+// Beyond these, products of sizes overflow.
+inline constexpr double kMostWindows = 1 << 24, kLongestContext = 1 << 30;
+
 struct TrainingOptions {
   std::vector<std::filesystem::path> data;
   std::filesystem::path out;
@@ -67,11 +70,12 @@ struct TrainingOptions {
 
   void visit_steps(auto&& field) {
     field("steps", steps, "steps of the whole run", {.minimum = 1});
-    field("batch", batch, "windows of a step", {.minimum = 1});
+    field("batch", batch, "windows of a step", {.minimum = 1, .maximum = kMostWindows});
     field("micro-batch", micro_batch,
           "windows of one forward and backward pass, gradients are accumulated; 0: all",
           {.minimum = 0, .on_resume = OnResume::kFree});
-    field("context", context, "tokens of a window", {.minimum = 1, .on_resume = OnResume::kFixed});
+    field("context", context, "tokens of a window",
+          {.minimum = 1, .maximum = kLongestContext, .on_resume = OnResume::kFixed});
     field("lr", lr, "learning rate at its peak", {.minimum = 0});
     field("factor-lr-scale", factor_lr_scale,
           "learning rate of M, the factor of the covariance, over that of the others",
@@ -135,7 +139,7 @@ struct TrainingOptions {
           {.minimum = 1, .maximum = 1024, .on_resume = OnResume::kFree});
     field("timeout", timeout,
           "several processes: seconds without an answer from one after which all end",
-          {.minimum = 1, .on_resume = OnResume::kFree});
+          {.minimum = 1, .maximum = 1e9, .on_resume = OnResume::kFree});
   }
 };
 

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include <thread>
 
 #include "darkformer/base/error.h"
+#include "darkformer/base/folder_lock.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/read_file.h"
 
@@ -37,26 +37,6 @@ fs::path jobs_folder(const fs::path& folder) {
 fs::path marker(const fs::path& folder, const std::string& name) {
   return jobs_folder(folder) / (name + ".json");
 }
-
-// Keeps others out of the folder while it lives; the system drops it with the process.
-class FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder) {
-    const fs::path file = folder / ".lock";
-    descriptor_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    require(descriptor_ >= 0, file.string(), ": cannot be opened: ", std::strerror(errno));
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      close(descriptor_);
-      fail(folder.string(), ": another process works in this folder; wait for it, or give another");
-    }
-  }
-  ~FolderLock() { close(descriptor_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_ = -1;
-};
 
 std::string last_line(const fs::path& file) {
   std::string text = read_file(file);

@@ -142,8 +142,14 @@ std::string own_address(const RankPlace& place) {
 // The interface can be named, as for PyTorch.
 std::shared_ptr<gloo::transport::Device> gloo_device(const RankPlace& place) {
   const auto interface = variable("GLOO_SOCKET_IFNAME");
-  return interface ? c10d::ProcessGroupGloo::createDeviceForInterface(*interface)
-                   : c10d::ProcessGroupGloo::createDeviceForHostname(own_address(place));
+  if (!interface) {
+    return c10d::ProcessGroupGloo::createDeviceForHostname(own_address(place));
+  }
+  try {
+    return c10d::ProcessGroupGloo::createDeviceForInterface(*interface);
+  } catch (const std::exception& error) {
+    fail("GLOO_SOCKET_IFNAME is '", *interface, "', which cannot be used: ", first_line(error));
+  }
 }
 
 std::string name_of(const RankPlace& place) {

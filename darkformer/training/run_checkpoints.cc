@@ -119,6 +119,14 @@ std::vector<Checkpoint> RunCheckpoints::all() const {
   return found;
 }
 
+bool RunCheckpoints::empty() const {
+  std::error_code none;
+  const fs::directory_iterator entries(folder_, none);
+  return std::none_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with("step-");
+  });
+}
+
 std::optional<Checkpoint> RunCheckpoints::latest() const {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder_, none)) {

@@ -37,6 +37,7 @@ class RunCheckpoints {
   // The newest one whose checksums are right; broken ones are reported in the log. Clears away what
   // killed writers left.
   std::optional<Checkpoint> latest() const;
+  bool empty() const;  // nothing is there, not even a broken one
   // The one with the lowest held-out loss; the earliest of equals.
   std::optional<Checkpoint> best() const;
   // By step; those whose state can be read.

@@ -172,13 +172,25 @@ double matrix_flops(const GemmaConfig& config) {
   return 2 * E * (2 * width + 3 * static_cast<double>(config.intermediate_size));
 }
 
+// Of a converted layer's tensors: the others are drawn or fitted.
+bool is_learned(AttentionKind kind, const std::string& name) {
+  return name.find(".gate_") != std::string::npos ||
+         (kind == AttentionKind::kDark && name.ends_with(".factor")) ||
+         (kind == AttentionKind::kLfk && name.ends_with(".draws"));
+}
+
 double attention_flops(const GemmaConfig& config, std::int64_t layer, std::int64_t context) {
   const AttentionSpec& spec = config.attention[static_cast<std::size_t>(layer)];
   const auto Q = static_cast<double>(config.query_width()),
              D = static_cast<double>(config.head_dim);
   const auto T = static_cast<double>(context);
+  if (spec.kind == AttentionKind::kConstant) {
+    return Q;
+  }
   if (!has_features(spec.kind)) {
-    const double window = static_cast<double>(config.window(layer));
+    const double sliding = static_cast<double>(config.window(layer));
+    const double own = spec.kind == AttentionKind::kWindow ? static_cast<double>(spec.window) : 0;
+    const double window = sliding > 0 && own > 0 ? std::min(sliding, own) : std::max(sliding, own);
     return 4 * Q * (window > 0 ? std::min(window, T / 2) : T / 2);
   }
   const auto H = static_cast<double>(config.heads),
@@ -193,7 +205,13 @@ double attention_flops(const GemmaConfig& config, std::int64_t layer, std::int64
 std::int64_t trained_count(const GemmaConfig& config, TrainScope scope) {
   std::int64_t sum = 0;
   for (const ExpectedTensor& tensor : expected_tensors(config)) {
-    sum += is_trained(scope, tensor.name) ? elements(tensor.shape) : 0;
+    sum += !tensor.is_dark && is_trained(scope, tensor.name) ? elements(tensor.shape) : 0;
+  }
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const AttentionKind kind = config.attention[static_cast<std::size_t>(i)].kind;
+    for (const ExpectedTensor& tensor : dark_tensors(config, i)) {
+      sum += is_learned(kind, tensor.name) ? elements(tensor.shape) : 0;
+    }
   }
   return sum;
 }

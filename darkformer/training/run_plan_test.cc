@@ -22,6 +22,23 @@ TEST(RunPlan, CountsWhatIsTrained) {
   EXPECT_EQ(trained_count(attention.config, attention.scope), 18 * (2048 + 2 * 256) * 2048);
 }
 
+TEST(RunPlan, CountsWhatAConversionLearns) {
+  GemmaConfig config = *find_gemma_shape("gemma-2b");
+  const std::int64_t exact = trained_count(config, TrainScope::kAttention);
+  const auto added = [&](AttentionSpec spec) {
+    config.attention.assign(18, spec);
+    return trained_count(config, TrainScope::kAttention) - exact;
+  };
+  AttentionSpec spec{.kind = AttentionKind::kPerformer, .features = 128, .rank = 256};
+  EXPECT_EQ(added(spec), 0);  // the draws are drawn
+  spec.kind = AttentionKind::kDark;
+  EXPECT_EQ(added(spec), 18 * 256 * 256);
+  spec.kind = AttentionKind::kLfk;
+  EXPECT_EQ(added(spec), 18 * 128 * 256);
+  spec.kind = AttentionKind::kDark, spec.window = 16, spec.gate = true;
+  EXPECT_EQ(added(spec), 18 * (256 * 256 + 2 * 8 + 8 * 256));
+}
+
 TEST(RunPlan, FrozenWeightsStayInTheFileAndTrainedOnesHaveFourNumbers) {
   const MemoryPlan all = plan_memory(gemma_2b(TrainScope::kAll)),
                    attention = plan_memory(gemma_2b(TrainScope::kAttention));
@@ -85,6 +102,11 @@ TEST(RunPlan, LinearAttentionCostsTheSameForEveryToken) {
   const double shorter = plan_step(run, {}).forward_flops / 4096;
   run.context = 65536;
   EXPECT_DOUBLE_EQ(plan_step(run, {}).forward_flops / 65536, shorter);
+  for (const AttentionSpec& spec : {AttentionSpec{.kind = AttentionKind::kWindow, .window = 16},
+                                    AttentionSpec{.kind = AttentionKind::kConstant}}) {
+    run.config.attention.assign(18, spec);
+    EXPECT_LT(plan_step(run, {}).forward_flops / 65536, shorter);
+  }
 }
 
 TEST(RunPlan, ABatchMustReachAllRanks) {

@@ -64,6 +64,9 @@ class AttentionSpec:
             if not good:
                 raise ValueError(f"{where}: {text}")
 
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            wanted(type(value) is field.type, f"\"{field.name}\" is {value!r}; wanted {field.type.__name__}")
         for name, names in (("attention", KINDS), ("placement", PLACEMENTS), ("rope", ROPES)):
             value = getattr(self, name)
             wanted(value in names, f"\"{name}\" is {value}; wanted one of {', '.join(names)}")

@@ -83,6 +83,10 @@ def save_gemma(folder, model, companions=None, dtype=None):
     `dtype`; converted attention stays float32), and the tokenizer's files of the folder `companions`. The folder
     appears whole or not at all."""
     folder = Path(folder)
+    if dtype not in (None, torch.float32, torch.bfloat16, torch.float16):
+        raise ValueError(f"save_gemma: dtype is {dtype}; wanted float32, bfloat16 or float16 of torch, or None")
+    if companions and not Path(companions).is_dir():
+        raise FileNotFoundError(f"{companions}: no such folder, so it has no tokenizer to keep")
     if folder.exists():
         raise FileExistsError(f"{folder}: exists already; remove it or choose another")
     tensors = {name: tensor if dtype is None or _MARK in name else tensor.to(dtype)

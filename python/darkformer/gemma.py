@@ -204,6 +204,8 @@ class Gemma(torch.nn.Module):
     @torch.no_grad()
     def extend(self, ids, state):
         """T more tokens of the sequences of `state` (a GemmaState, new ones start empty) -> logits (B,T,V)."""
+        if not isinstance(state, GemmaState):
+            raise ValueError(f"state: wanted a GemmaState, got {type(state).__name__}")
         if not state.layers:
             state.layers = [[] for _ in self.model.layers]
         if len(state.layers) != len(self.model.layers):
@@ -240,6 +242,8 @@ class Gemma(torch.nn.Module):
         for layer in layers:  # all before the first is changed
             if not isinstance(layer, int) or not 0 <= layer < config.layers:
                 raise ValueError(f"set_attention: there is no layer {layer!r}; wanted 0 to {config.layers - 1}")
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
+            raise ValueError(f"set_attention: seed is {seed!r}; wanted a number of at least 0")
         spec = AttentionSpec.make(attention, config.head_dim, **options)
         spec.check(config.head_dim, "set_attention")
         config.attention = [spec if layer in layers else old for layer, old in enumerate(config.attention)]

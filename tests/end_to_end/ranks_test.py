@@ -227,6 +227,16 @@ class Ranks(unittest.TestCase):
         processes[2].communicate()
         self.expect_each_tells(processes[:2], "rank [01] of 3: another rank ")
 
+    def test_ranks_with_other_options_are_refused(self):
+        port = free_port()
+        processes = [subprocess.Popen(self.command("apart", "finetune", "--steps", "3", "--weight-decay", decay),
+                                      env=self.environment(rank, 2, "127.0.0.1", port),
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                     for rank, decay in enumerate(("0", "0.1"))]
+        ends = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
+        self.assertEqual([code for _, code in ends], [1, 1], ends)
+        self.assertIn("has other options than rank 0", ends[0][0])
+
     def test_a_rank_alone_can_be_stopped(self):
         """one that waits for the others ends soon after SIGTERM, with one line"""
         for rank in (0, 1):

@@ -104,6 +104,26 @@ class Resume(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((run / "final" / "model.safetensors").exists())
 
+    def test_what_cannot_go_on_is_refused(self):
+        run = self.root / "damaged"
+        self.run_to_the_end(run)
+        def resumed(*more):
+            words = [str(word) for word in self.command(run, "--resume")]
+            for name, value in zip(more[::2], more[1::2]):
+                words[words.index(name) + 1] = value
+            return subprocess.run(words, capture_output=True, text=True, check=False)
+
+        done = resumed("--steps", str(STEPS - 1))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"has done {STEPS} steps already", done.stderr)
+        for weights in run.glob("checkpoints/step-*/model.safetensors"):
+            weights.write_bytes(weights.read_bytes()[:-1])
+        kept = sorted(run.rglob("*"))
+        done = resumed()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("every checkpoint is damaged", done.stderr)
+        self.assertEqual(sorted(run.rglob("*")), kept)
+
     def test_finetune_and_eval_go_on_from_a_pretrained_model(self):
         self.run_to_the_end(self.root / "base")
         base, tuned = self.root / "base" / "final", self.root / "tuned"

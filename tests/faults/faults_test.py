@@ -4,6 +4,7 @@ Each test says in its first line what happens to the program and what must come 
 (--all) with the kills, lost ranks and cut networks that tests/end_to_end has.
 """
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import pathlib
 import random
@@ -201,15 +202,22 @@ class Faults(unittest.TestCase):
             self.assertEqual((self.root / "usual" / name).read_bytes(), (self.root / "back" / name).read_bytes())
 
     def test_two_runs_one_folder(self):
-        """a second run into a folder in use is refused or waits its turn; the first is as if alone"""
+        """a second run into a folder in use is refused, with --resume too; the first is as if alone"""
         run = self.root / "run"
-        first = subprocess.Popen([PROGRAM, *map(str, self.finetune(run))], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        while not (run / "run.toml").exists() and first.poll() is None:
+        endless = [PROGRAM, *map(str, self.finetune(run))]
+        endless[endless.index("--steps") + 1] = "100000"
+        first = subprocess.Popen(endless, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while not (run / "checkpoints" / "step-2").exists() and first.poll() is None:
             time.sleep(0.01)
-        second = self.run_program(*self.finetune(run))
-        self.assertNotEqual(second.returncode, 0)
+        for more in ([], ["--resume"]):
+            second = subprocess.run([*endless, *more], capture_output=True, text=True, check=False)
+            self.assertNotEqual(second.returncode, 0, second)
+            self.assertEqual(second.stderr.count("\n"), 1, second.stderr)
+        first.send_signal(signal.SIGINT)
         _, errors = first.communicate(timeout=300)
-        self.assertEqual(first.returncode, 0, errors)
+        self.assertIn("stopped after step", errors)
+        steps = [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, list(range(1, len(steps) + 1)))
 
 
 class Table(unittest.TextTestResult):

@@ -172,9 +172,19 @@ class Folders(unittest.TestCase):
                 (lambda: model.extend(ids, other), "state: of a model with"),
                 (lambda: model.generate(ids, -1), "generate: tokens -1"),
                 (lambda: model.generate(ids, 1, temperature=-1.0), "temperature -1.0"),
-                (lambda: darkformer.load_gemma(GOLDEN / "gemma1", torch.int8), "dtype is torch.int8")):
+                (lambda: darkformer.load_gemma(GOLDEN / "gemma1", torch.int8), "dtype is torch.int8"),
+                (lambda: model.extend(ids, 5), "wanted a GemmaState, got int"),
+                (lambda: model.set_attention("dark", seed=1.5), "seed is 1.5"),
+                (lambda: model.set_attention("dark", seed=-1), "seed is -1"),
+                (lambda: model.set_attention("dark", features=2.5), "\"features\" is 2.5; wanted int"),
+                (lambda: model.set_attention("dark", window=True), "\"window\" is True; wanted int"),
+                (lambda: model.set_attention("dark", window=4, gate="yes"), "\"gate\" is 'yes'; wanted bool"),
+                (lambda: darkformer.save_gemma(self.out / "x", model, dtype=torch.int8), "dtype is torch.int8")):
             with self.assertRaisesRegex(ValueError, said):
                 call()
+        self.assertFalse(model.config.converted(), "what was refused changed something")
+        with self.assertRaisesRegex(FileNotFoundError, "/nowhere"):
+            darkformer.save_gemma(self.out / "x", model, companions="/nowhere")
         with self.assertRaisesRegex(OSError, "'/proc/new'"):
             darkformer.save_gemma("/proc/new", model)
 
