@@ -61,12 +61,28 @@ void print_layers(const ModelAnalysis& analysis, std::ostream& out) {
   out << analysis.verdict() << '\n';
 }
 
+// Makes the folder before the work, for it may not be possible; of work that fails nothing stays.
+ModelAnalysis analyze_for(const fs::path& folder,
+                          const AnalysisRun& run,
+                          Gemma& model,
+                          const Context& context) {
+  const bool is_new = fs::create_directories(folder);
+  try {
+    return run_analysis(run, model, context);
+  } catch (...) {
+    std::error_code none;
+    if (is_new) {
+      fs::remove(folder, none);
+    }
+    throw;
+  }
+}
+
 void analyze(const AnalyzeOptions& o, Context& context) {
   AnalysisRun run{o.model, o.data, o.cache.value_or(fs::path()), o.context, {}};
   run.options = {o.tokens, o.features, o.target, static_cast<std::uint64_t>(context.common.seed)};
   const std::shared_ptr<Gemma> model = load_gemma(o.model);
-  fs::create_directories(o.out);  // before the work: it may not be possible
-  const ModelAnalysis analysis = run_analysis(run, *model, context);
+  const ModelAnalysis analysis = analyze_for(o.out, run, *model, context);
   write_analysis_folder(o.out, analysis, run, context);
   if (context.common.json) {
     OrderedJson object = analysis_json(analysis, o.model.string());
