@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <string_view>
 
@@ -14,8 +15,9 @@ namespace {
 std::atomic<bool> flag{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not wait for a lock");
 
-struct sigaction before_interrupt {};
-struct sigaction before_terminate {};
+// What asks a program to end: Ctrl-C, a launcher, a terminal that was closed.
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+std::array<struct sigaction, kSignals.size()> before{};
 
 // Only what a signal handler may call.
 [[noreturn]] void end_with_line(std::string_view line, int code) {
@@ -23,8 +25,9 @@ struct sigaction before_terminate {};
   _exit(code);
 }
 
+// A closed terminal sends SIGHUP from the system and from the shell: it never counts as the second.
 void on_signal(int signal) {
-  if (flag.exchange(true)) {
+  if (flag.exchange(true) && signal != SIGHUP) {
     end_with_line("darkformer: ended at once by a second signal\n", 128 + signal);
   }
 }
@@ -50,13 +53,18 @@ InterruptGuard::InterruptGuard() {
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &before_interrupt);
-  sigaction(SIGTERM, &action, &before_terminate);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], &action, &before[i]);
+    if (kSignals[i] == SIGHUP && before[i].sa_handler == SIG_IGN) {  // nohup
+      sigaction(kSignals[i], &before[i], nullptr);
+    }
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  sigaction(SIGINT, &before_interrupt, nullptr);
-  sigaction(SIGTERM, &before_terminate, nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], &before[i], nullptr);
+  }
 }
 
 bool interrupted() {

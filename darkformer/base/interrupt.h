@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM as a flag that long loops poll, so that they save before they end.
+// Ctrl-C, SIGTERM and SIGHUP as a flag that long loops poll, so that they save before they end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,9 +12,10 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-// From here until the end of the guard, the first SIGINT or SIGTERM sets the flag and the second
-// one ends the process at once (exit code 128 + signal, as shells expect). One guard at a time:
-// main has it; the library only polls.
+// From here until the end of the guard, the first SIGINT, SIGTERM or SIGHUP (a closed terminal,
+// unless nohup has it ignored) sets the flag, and a second SIGINT or SIGTERM ends the process at
+// once (exit code 128 + signal, as shells expect). One guard at a time: main has it; the library
+// only polls.
 class InterruptGuard {
  public:
   InterruptGuard();

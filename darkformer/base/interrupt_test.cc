@@ -9,7 +9,7 @@ namespace darkformer {
 namespace {
 
 TEST(Interrupt, FirstSignalSetsTheFlag) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const InterruptGuard guard;
     EXPECT_FALSE(interrupted());
     raise(signal);
@@ -27,6 +27,24 @@ TEST(Interrupt, SecondSignalEndsTheProcess) {
         raise(SIGINT);
       },
       testing::ExitedWithCode(130), "");
+}
+
+TEST(Interrupt, AClosedTerminalMayTellTwice) {
+  const InterruptGuard guard;
+  raise(SIGHUP);
+  raise(SIGHUP);
+  EXPECT_TRUE(interrupted());
+  set_interrupted(false);
+}
+
+TEST(Interrupt, NohupStaysInForce) {
+  const auto before = signal(SIGHUP, SIG_IGN);
+  {
+    const InterruptGuard guard;
+    raise(SIGHUP);
+    EXPECT_FALSE(interrupted());
+  }
+  signal(SIGHUP, before);
 }
 
 TEST(Interrupt, WithoutAGuardSignalsKeepTheirMeaning) {

@@ -23,4 +23,10 @@ std::string attention_text(const AttentionSpec& spec) {
   return text;
 }
 
+void require_window(AttentionKind kind, std::int64_t window) {
+  if (kind == AttentionKind::kWindow && window == 0) {
+    throw UsageError("--attention window sees the nearest keys and no other; give --window N");
+  }
+}
+
 }  // namespace darkformer

@@ -34,7 +34,8 @@ void start_gate_of(const ConvertOptions& o,
                    std::int64_t layer,
                    const std::vector<double>& near_mass,
                    Gemma& model) {
-  const double scale = near_mass.empty() ? kGateScale : kCalibratedGateScale;
+  const bool knows_text = !o.data.empty() || o.analysis;
+  const double scale = knows_text ? kCalibratedGateScale : kGateScale;
   start_gate(*model.block(layer)->attention()->mixer(), {o.gate_scale.value_or(scale), o.gate_bias},
              near_mass);
 }

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "darkformer/base/error.h"
+#include "darkformer/commands/attention_text.h"
 #include "darkformer/commands/layer_list.h"
 
 namespace darkformer {
@@ -37,9 +38,7 @@ void check_gate(const ConvertOptions& o, const Context& context) {
 void check_kind(const ConvertOptions& o, const Context& context) {
   const AttentionKind kind = *find_attention_kind(o.attention);
   const bool window_only = kind == AttentionKind::kWindow;
-  if (window_only && o.window == 0) {
-    throw UsageError("--attention window sees the nearest keys and no other; give --window N");
-  }
+  require_window(kind, o.window);
   for (const Field& field : context.fields) {
     if (field.given && is_of_features(field.name) && !has_features(kind) &&
         !(window_only && field.name == "window")) {

@@ -8,6 +8,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/data_files.h"
+#include "darkformer/commands/layer_list.h"
 #include "darkformer/commands/linearize_report.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/stages.h"
@@ -282,6 +283,9 @@ void linearize(const LinearizeOptions& options, Context& context) {
   if (options.budget && !options.analyze) {
     throw UsageError("--budget is met by the analysis; it has no meaning with --no-analyze");
   }
+  // What convert would refuse, before hours are spent on the way to it.
+  parse_layers("--keep-exact", options.keep_exact,
+               read_gemma_config(options.model / "config.json").layers);
   Linearization(options, context).run();
 }
 

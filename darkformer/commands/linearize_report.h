@@ -12,7 +12,7 @@
 namespace darkformer {
 
 // What the stages gave, each as its command printed it.
-struct LinearizeFacts {
+struct LinearizeFacts {  // NOLINT(bugprone-exception-escape): moving JSON does not throw
   OrderedJson base, converted, tuned;       // eval of the original, the converted and the finetuned
   OrderedJson analysis;                     // analyze; null: it was left out
   OrderedJson conversion;                   // convert

@@ -25,7 +25,7 @@ void on_early_signal(int) {
 // libtorch takes most of a second to register itself, before main: Ctrl-C ends that with a line.
 // A signal that the parent ignores (nohup, jobs of a script) stays ignored.
 void catch_early_signals(int, char**, char**) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
       action.sa_handler = on_early_signal;

@@ -7,6 +7,7 @@
 
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
+#include "darkformer/commands/attention_text.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/training_options.h"
 #include "darkformer/kernels/yardstick.h"
@@ -81,14 +82,11 @@ GemmaConfig config_of(const PlanOptions& options) {
 
 // UsageError: options that mean nothing to this kind, or a window that is missing.
 void check_attention(const PlanOptions& options, AttentionKind kind) {
-  const bool window_only = kind == AttentionKind::kWindow;
-  if (window_only && options.window == 0) {
-    throw UsageError("--attention window sees the nearest keys and no other; give --window N");
-  }
+  require_window(kind, options.window);
   if (options.features && !has_features(kind)) {
     throw UsageError(concat("--features has no meaning with --attention ", *options.attention));
   }
-  if (options.window > 0 && !window_only && !has_features(kind)) {
+  if (options.window > 0 && kind != AttentionKind::kWindow && !has_features(kind)) {
     throw UsageError(concat("--window has no meaning with --attention ", *options.attention));
   }
 }

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,8 +30,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kLaunched = "DARKFORMER_LAUNCHED";
 constexpr std::chrono::milliseconds kGlance{50};  // between two looks at the ranks
-// For the others to end by themselves when a rank has failed, and when ranks have only missed
-// others: then those who do not end are the ones who were missed.
+// For the others to end by themselves when it is known which rank failed, and when ranks have only
+// missed others: then those who do not end are the ones who were missed.
 constexpr std::chrono::seconds kGraceAfterFailure{1}, kGraceAfterLoss{5};
 constexpr std::size_t kKept = 4096;  // bytes of what a rank says
 
@@ -58,7 +57,7 @@ std::vector<std::string> environment_with(
     }
   }
   for (const auto& [name, value] : set) {
-    result.push_back(name + "=" + value);
+    result.push_back(concat(name, "=", value));
   }
   return result;
 }
@@ -78,7 +77,7 @@ struct Rank {
   std::string said;  // the end of it
   std::optional<int> status;
   bool ended_by_us = false;
-  bool was_stopped = false;  // by a signal, when we ended it
+  std::optional<Clock::time_point> stopped;  // by a signal, since then
 
   bool is_running() const { return process > 0 && !status; }
   bool was_killed() const { return status && WIFSIGNALED(*status) && !ended_by_us; }
@@ -86,14 +85,14 @@ struct Rank {
   int code() const { return status && WIFEXITED(*status) ? WEXITSTATUS(*status) : 0; }
   // By itself, not because another one did.
   bool is_cause() const { return was_killed() || (code() != 0 && code() != kExitRankLost); }
-};
+  // Ended by us for being stopped.
+  bool was_stopped() const { return ended_by_us && stopped; }
 
-bool is_stopped_process(pid_t process) {
-  std::ifstream stream(concat("/proc/", process, "/stat"));
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const std::size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
-}
+  void end() {
+    ended_by_us = true;
+    kill(process, SIGKILL);
+  }
+};
 
 // The last line, without the program's name before it.
 std::string last_line(std::string text) {
@@ -133,6 +132,7 @@ class RankProcesses {
       listen();
       look();
       hand_on_signals();
+      end_the_stopped();
       end_those_left();
     }
     listen();
@@ -236,11 +236,22 @@ class RankProcesses {
   void look() {
     for (Rank& rank : ranks_) {
       int status = 0;
-      if (rank.is_running() && waitpid(rank.process, &status, WNOHANG) == rank.process) {
-        rank.status = status;
-        if (status != 0 && !failed_) {
-          failed_ = Clock::now();
-        }
+      if (rank.is_running() &&
+          waitpid(rank.process, &status, WNOHANG | WUNTRACED | WCONTINUED) == rank.process) {
+        note(rank, status);
+      }
+    }
+  }
+
+  void note(Rank& rank, int status) {
+    if (WIFSTOPPED(status)) {
+      rank.stopped = Clock::now();
+    } else if (WIFCONTINUED(status)) {
+      rank.stopped.reset();
+    } else {
+      rank.status = status;
+      if (status != 0 && !failed_) {
+        failed_ = Clock::now();
       }
     }
   }
@@ -257,17 +268,28 @@ class RankProcesses {
     }
   }
 
+  // The others would miss a stopped rank after the time limit; ended a little before it, all are
+  // gone within it.
+  void end_the_stopped() {
+    const auto patience = launch_.timeout - std::min(kGraceAfterFailure, launch_.timeout / 2);
+    for (Rank& rank : ranks_) {
+      if (rank.is_running() && !rank.ended_by_us && rank.stopped &&
+          Clock::now() - *rank.stopped >= patience) {
+        rank.end();
+      }
+    }
+  }
+
   void end_those_left() {
-    const bool is_known =
-        std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.is_cause(); });
+    const bool is_known = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) {
+      return r.is_cause() || r.was_stopped();
+    });
     if (!failed_ || Clock::now() - *failed_ < (is_known ? kGraceAfterFailure : kGraceAfterLoss)) {
       return;
     }
     for (Rank& rank : ranks_) {
       if (rank.is_running() && !rank.ended_by_us) {
-        rank.was_stopped = is_stopped_process(rank.process);
-        rank.ended_by_us = true;
-        kill(rank.process, SIGKILL);
+        rank.end();
       }
     }
   }
@@ -292,10 +314,10 @@ class RankProcesses {
   // Nobody failed by itself: those that had to be ended were waited for in vain.
   std::string silent_ranks() const {
     const bool some_stopped =
-        std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.was_stopped; });
+        std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.was_stopped(); });
     std::string names;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (some_stopped ? ranks_[i].was_stopped : ranks_[i].ended_by_us) {
+      if (some_stopped ? ranks_[i].was_stopped() : ranks_[i].ended_by_us) {
         names += concat(names.empty() ? "rank " : ", rank ", i);
       }
     }

@@ -17,6 +17,7 @@ bool is_launched_rank();
 struct Launch {
   int ranks = 1;
   int threads = 1;                      // of each rank, unless the command line says it
+  std::chrono::seconds timeout{};       // of a rank that does not answer
   std::function<std::string()> way_on;  // what the user can do after a failure: the end of the line
 };
 

@@ -33,6 +33,11 @@ std::string resume_command(const TrainingOptions& options, const Context& contex
 std::optional<std::shared_ptr<Ranks>> enter_ranks(const TrainingOptions& options,
                                                   const Context& context) {
   if (const auto place = rank_place()) {
+    if (options.nproc > 1 && !is_launched_rank()) {
+      throw UsageError(
+          "--nproc starts the ranks itself, but RANK and WORLD_SIZE say that a launcher has; "
+          "give --nproc 1, or unset them");
+    }
     if (place->rank > 0) {
       set_log_level(LogLevel::kWarning);
       set_progress_style(ProgressStyle::kSilent);
@@ -47,9 +52,10 @@ std::optional<std::shared_ptr<Ranks>> enter_ranks(const TrainingOptions& options
   require_shareable(options.batch, options.nproc);  // which every rank would say at once
   const auto ranks = static_cast<int>(options.nproc);
   const std::string command = resume_command(options, context);
-  launch_ranks({.ranks = ranks, .threads = std::max(1, threads() / ranks), .way_on = [&] {
-                  return way_on(options, command);
-                }});
+  launch_ranks({.ranks = ranks,
+                .threads = std::max(1, threads() / ranks),
+                .timeout = std::chrono::seconds(options.timeout),
+                .way_on = [&] { return way_on(options, command); }});
   return std::nullopt;
 }
 

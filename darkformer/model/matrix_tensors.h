@@ -15,7 +15,7 @@ estimators::Vector vector_of(const at::Tensor& x);  // (n)
 
 // float64, of the given shape.
 at::Tensor tensor_of(std::span<const double> values, at::IntArrayRef shape);
-at::Tensor tensor_of(std::span<const double> values);   // (n)
+at::Tensor tensor_of(std::span<const double> values);    // (n)
 at::Tensor tensor_of(const estimators::Matrix& matrix);  // (rows,cols)
 
 }  // namespace darkformer

@@ -19,8 +19,8 @@ class EvaluationWindows {
   EvaluationWindows(Shards shards, std::int64_t context);
 
   std::int64_t size() const { return (tokens() + context_ - 1) / context_; }
-  std::int64_t tokens() const { return begins_.back(); }  // targets in all windows
-  std::int64_t context() const { return context_; }       // T
+  std::int64_t tokens() const { return begins_.back(); }      // targets in all windows
+  std::int64_t context() const { return context_; }           // T
   std::int64_t whole() const { return tokens() / context_; }  // windows that are not cut short
 
   // Windows first, first + 1, ...: at most `rows`. All rows of a batch are equally long: a short

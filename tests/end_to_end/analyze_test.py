@@ -112,6 +112,17 @@ class Analyze(unittest.TestCase):
                 self.assertEqual(result["state_bytes"], least)
                 self.works(small)
 
+    def test_gates_start_as_the_help_says(self):
+        """c is 0 where the text is known, by --data or --analysis, whatever the bias; 0.5 elsewhere"""
+        gate = (EMBEDDED, "--attention", "dark", "--window", "8")
+        data = ("--data", self.text, "--context", "64", "--tokens", "2048")
+        for name, more, scale, bias in (("plain", (), 0.5, 0), ("data", (*data, "--gate-bias", "1"), 0, 1),
+                                        ("analysis", ("--analysis", self.analyze(EMBEDDED), "--gate-bias", "1"), 0, 1)):
+            self.good("convert", *gate, *more, "--out", self.out / name)
+            weights = self.out / name / "model.safetensors"
+            self.assertEqual(set(floats_of(weights, ".gate_scale")), {scale}, name)
+            self.assertEqual(set(floats_of(weights, ".gate_bias")), {bias}, name)
+
     def test_the_same_again(self):
         model = GOLDEN / "gemma1"
         first = self.analyze(model)

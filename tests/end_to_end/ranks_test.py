@@ -139,6 +139,14 @@ class Ranks(unittest.TestCase):
 
     def test_a_stopped_rank_ends_the_others(self):
         """one of three ranks is stopped (SIGSTOP): all end within the time limit, and fewer ranks go on"""
+        process, ranks = self.start("briefly-stopped", "--nproc", "2")
+        os.kill(ranks[1], signal.SIGSTOP)
+        time.sleep(1)
+        os.kill(ranks[1], signal.SIGCONT)
+        time.sleep(TIMEOUT)
+        self.assertIsNone(process.poll(), "a stop shorter than the limit ended the run")
+        process.send_signal(signal.SIGHUP)  # and a closed terminal saves
+        self.expect_end(process, ranks, "stopped after step", "--resume")
         process, ranks = self.start("stopped", "--nproc", "3", "--checkpoint-every", "2")
         os.kill(ranks[1], signal.SIGSTOP)
         errors = self.expect_end(process, ranks, "rank 1 did not answer", "go on after step ", "--resume")
@@ -191,6 +199,13 @@ class Ranks(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn("cannot be shared among 16 ranks", done.stderr)
+
+    def test_two_launchers_are_refused(self):
+        done = subprocess.run(self.command("two-launchers", "finetune", "--nproc", "2", "--steps", "2"),
+                              capture_output=True, text=True, check=False, env=self.environment(0, 2, "127.0.0.1", 1))
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("RANK and WORLD_SIZE say that a launcher has", done.stderr)
 
     def environment(self, rank, ranks, host, port):
         return dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR=host, MASTER_PORT=str(port))
