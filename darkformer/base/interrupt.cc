@@ -3,17 +3,24 @@
 #include "darkformer/base/interrupt.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <string_view>
 
 namespace darkformer {
 namespace {
 
+constexpr std::int64_t kSameWish = 500;  // milliseconds
+
 std::atomic<bool> flag{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not wait for a lock");
+std::atomic<std::int64_t> first_signal{0};  // when it came; 0: not yet
+static_assert(std::atomic<bool>::is_always_lock_free &&
+                  std::atomic<std::int64_t>::is_always_lock_free,
+              "a signal handler may not wait for a lock");
 
 // What asks a program to end: Ctrl-C, a launcher, a terminal that was closed.
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
@@ -25,9 +32,20 @@ std::array<struct sigaction, kSignals.size()> before{};
   _exit(code);
 }
 
-// A closed terminal sends SIGHUP from the system and from the shell: it never counts as the second.
+std::int64_t milliseconds_now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1000000;
+}
+
+// One wish may come as two signals: timeout(1) tells the process and its group, a closed terminal
+// the system and the shell.
 void on_signal(int signal) {
-  if (flag.exchange(true) && signal != SIGHUP) {
+  const std::int64_t now = milliseconds_now();
+  std::int64_t first = 0;
+  flag = true;
+  if (!first_signal.compare_exchange_strong(first, now) && signal != SIGHUP &&
+      now - first > kSameWish) {
     end_with_line("darkformer: ended at once by a second signal\n", 128 + signal);
   }
 }
@@ -48,7 +66,7 @@ void report_cut_files() {
 }
 
 InterruptGuard::InterruptGuard() {
-  flag = false;
+  set_interrupted(false);
   struct sigaction action {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
@@ -73,6 +91,7 @@ bool interrupted() {
 
 void set_interrupted(bool value) {
   flag = value;
+  first_signal = 0;
 }
 
 }  // namespace darkformer

@@ -13,9 +13,9 @@ class Interrupted : public Error {
 };
 
 // From here until the end of the guard, the first SIGINT, SIGTERM or SIGHUP (a closed terminal,
-// unless nohup has it ignored) sets the flag, and a second SIGINT or SIGTERM ends the process at
-// once (exit code 128 + signal, as shells expect). One guard at a time: main has it; the library
-// only polls.
+// unless nohup has it ignored) sets the flag, and a second SIGINT or SIGTERM, half a second later
+// or more, ends the process at once (exit code 128 + signal, as shells expect). One guard at a
+// time: main has it; the library only polls.
 class InterruptGuard {
  public:
   InterruptGuard();

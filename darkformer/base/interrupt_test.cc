@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
+#include <thread>
+
 namespace darkformer {
 namespace {
 
@@ -24,15 +27,18 @@ TEST(Interrupt, SecondSignalEndsTheProcess) {
       {
         const InterruptGuard guard;
         raise(SIGTERM);
+        std::this_thread::sleep_for(std::chrono::milliseconds(600));
         raise(SIGINT);
       },
       testing::ExitedWithCode(130), "");
 }
 
-TEST(Interrupt, AClosedTerminalMayTellTwice) {
+TEST(Interrupt, OneWishMayComeAsTwoSignals) {
   const InterruptGuard guard;
-  raise(SIGHUP);
-  raise(SIGHUP);
+  raise(SIGTERM);
+  raise(SIGTERM);  // as timeout(1) does
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  raise(SIGHUP);  // as a terminal does, at any time
   EXPECT_TRUE(interrupted());
   set_interrupted(false);
 }

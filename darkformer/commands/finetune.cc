@@ -98,6 +98,7 @@ void finetune(const FinetuneOptions& options, Context& context) {
   run.planned = PlannedRun{.config = config, .scope = scope_of(options)};
   if (run.teacher) {
     run.planned->teacher = run.teacher->config();
+    run.planned->distills_logits = weights.logits_weight > 0;
   }
   run.distillation = weights;
   run.load = [&](const Checkpoint* start) {

@@ -3,7 +3,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
+#include <string>
 #include <string_view>
 
 #include "darkformer/base/interrupt.h"
@@ -11,6 +15,26 @@
 #include "darkformer/commands/blas_core.h"
 #include "darkformer/commands/program.h"
 #include "darkformer/kernels/cpu_features.h"
+
+namespace {
+
+// An exception that nobody can catch, as of a thread of libtorch's when the first rank's connection
+// is reset: one line, as other failures have.
+[[noreturn]] void end_with_the_reason() {
+  std::string reason = "an unknown failure";
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) {
+      std::rethrow_exception(thrown);
+    }
+  } catch (const std::exception& error) {
+    reason = error.what();
+  } catch (...) {  // it has no words
+  }
+  std::fprintf(stderr, "darkformer: %s\n", reason.substr(0, reason.find('\n')).c_str());
+  std::_Exit(darkformer::kExitFailed);
+}
+
+}  // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // not ready so early
 namespace {
@@ -46,6 +70,7 @@ int main(int argc, char** argv) {
   } else {
     darkformer::keep_freed_memory();
   }
+  std::set_terminate(end_with_the_reason);
   darkformer::report_cut_files();
   darkformer::kernels::cap_unsafe_isa();  // before anybody's first use of oneDNN
   return darkformer::run_program({argv + 1, argv + argc}, std::cout, std::cerr);

@@ -64,7 +64,8 @@ struct PlanOptions {
     field("memory", memory, "GiB of a machine",
           {.minimum = 0, .maximum = 1e9, .empty_means = "as many as this one has"});
     field("gflops", gflops, "billions of operations a second that products of one rank reach",
-          {.minimum = 1e-3, .empty_means = "measured on this machine with --threads"});
+          {.minimum = 1e-3,
+           .empty_means = "measured on this machine with --threads, shared by its ranks"});
     field("bandwidth", bandwidth, "Gbit/s between two ranks", {.minimum = 1e-3});
   }
 };
@@ -119,13 +120,13 @@ PlannedRun run_of(const PlanOptions& options) {
   return run;
 }
 
-// The rate of products here, on one thread, times the threads.
-double measured_gflops() {
+// The rate of products here, on one thread, times the threads that so many ranks leave to each.
+double measured_gflops(std::int64_t ranks_here) {
   const int all = threads();
   set_threads(1);
   const double one = kernels::Yardstick().gflops();
   set_threads(all);
-  return one * all;
+  return one * all / static_cast<double>(ranks_here);
 }
 
 struct Result {
@@ -149,7 +150,7 @@ Result plan_of(const PlanOptions& options) {
   result.machine_bytes = result.memory.machine(here);
   constexpr double kGiB = 1 << 30;
   result.available = options.memory ? std::llround(*options.memory * kGiB) : memory_info().total;
-  result.gflops = options.gflops ? *options.gflops : measured_gflops();
+  result.gflops = options.gflops ? *options.gflops : measured_gflops(here);
   result.step = plan_step(result.run,
                           {.flops = 1e9 * result.gflops, .bandwidth = 1e9 / 8 * options.bandwidth});
   return result;
@@ -243,7 +244,8 @@ Command plan_command() {
                   "darkformer plan gemma-2b --ranks 64 --batch 64 --memory 64 --gflops 2000",
        .details = "From the sizes of the model alone: no weights are read. finetune and pretrain "
                   "make the same prediction before they start and refuse a run that does not fit "
-                  "into the memory that is left. Peaks are right to about a fifth; times are rough "
+                  "into the memory that is left. Peaks are right to about a fifth where freed "
+                  "memory is returned (--recompute, --return-memory); times are rough "
                   "estimates, from the rate of large products and a usual share of it."},
       plan);
 }

@@ -332,7 +332,8 @@ void train(const TrainingOptions& options, const PreparedRun& run, Context& cont
     log_info("expects to need ", bytes_text(plan.machine(ranks)), " of memory",
              ranks > 1 ? concat(" for ", ranks, " processes") : std::string());
   }
-  if (options.return_memory || 2 * plan.machine(ranks_here(options)) > memory_info().available) {
+  if (options.return_memory || options.recompute ||
+      2 * plan.machine(ranks_here(options)) > memory_info().available) {
     return_freed_memory();
   }
   RunResult result;

@@ -125,21 +125,22 @@ struct TrainingOptions {
   void visit_scale(auto&& field) {
     field("recompute", recompute,
           "keep only the input of each layer for the backward pass and compute the rest again: "
-          "less memory, a third more time, the same bits",
+          "less memory, a third more time, the same bits; with --return-memory",
           {.on_resume = OnResume::kFree});
     field("ignore-memory", ignore_memory, "start even if the memory is predicted not to suffice",
           {.on_resume = OnResume::kFree});
-    field(
-        "return-memory", return_memory,
-        "give freed memory back to the system at once, which is slower; done unasked by a run that "
-        "needs more than half of what is left",
-        {.on_resume = OnResume::kFree});
+    field("return-memory", return_memory,
+          "give freed memory back to the system at once, which is slower; done unasked with "
+          "--recompute, and by a run that needs more than half of what is left",
+          {.on_resume = OnResume::kFree});
     field("nproc", nproc,
           "processes on this machine that share each batch; several machines: docs/distributed.md",
           {.minimum = 1, .maximum = 1024, .on_resume = OnResume::kFree});
-    field("timeout", timeout,
-          "several processes: seconds without an answer from one after which all end",
-          {.minimum = 1, .maximum = 1e9, .on_resume = OnResume::kFree});
+    field(
+        "timeout", timeout,
+        "several processes: seconds without an answer from one, once all have met, after which all "
+        "end",
+        {.minimum = 1, .maximum = 1e9, .on_resume = OnResume::kFree});
   }
 };
 

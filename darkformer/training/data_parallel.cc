@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <functional>
+#include <future>
 #include <string_view>
 #include <thread>
 
@@ -156,6 +158,14 @@ std::string name_of(const RankPlace& place) {
   return concat("rank ", place.rank, " of ", place.ranks);
 }
 
+std::string address_of(const RankPlace& place) {
+  return concat(place.host, ":", place.port);
+}
+
+milliseconds joining_limit(milliseconds timeout) {
+  return std::max<milliseconds>(timeout, kJoiningLimit);
+}
+
 // Waiting for others, as the log and Ctrl-C see it.
 class Patience {
  public:
@@ -194,8 +204,8 @@ Store open_store(const RankPlace& place, milliseconds timeout) {
   options.isServer = place.rank == 0 && !place.store_given;
   options.waitWorkers = false;
   options.timeout = kTry;
-  const milliseconds limit = std::max<milliseconds>(timeout, kJoiningLimit);
-  const std::string address = concat(place.host, ":", place.port);
+  const milliseconds limit = joining_limit(timeout);
+  const std::string address = address_of(place);
   Patience patience(place, "rank 0 at " + address, std::min(timeout, kToldAfter));
   while (true) {
     try {
@@ -212,14 +222,54 @@ Store open_store(const RankPlace& place, milliseconds timeout) {
   }
 }
 
-// By looking again and again: c10d's own waiting hears no signal. std::runtime_error: in vain.
-void wait_for(c10d::Store& store, const std::string& key, Patience patience) {
-  while (!store.check({key})) {
-    if (patience.passed() > kPreparationLimit) {
+// Does the work in a thread of its own: c10d reads answers without a limit, and hears no signal.
+// What is still waiting for one when we give up is left to the end of the process.
+// std::runtime_error: in vain.
+void ask(std::function<void()> work, Patience patience, milliseconds limit) {
+  std::packaged_task<void()> task(std::move(work));
+  std::future<void> answer = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (answer.wait_for(kGlance) != std::future_status::ready) {
+    if (patience.passed() > limit) {
       throw std::runtime_error("timed out");
     }
     patience.check();
+  }
+  answer.get();
+}
+
+constexpr const char* kRefused = "refused";  // why a rank will not work with the others
+
+// By looking again and again. Error: another rank has refused.
+void look_for(c10d::Store& store, const std::string& key) {
+  while (!store.check({key})) {
+    if (store.check({kRefused})) {
+      const std::vector<std::uint8_t> reason = store.get(kRefused);
+      throw Error(std::string(reason.begin(), reason.end()));
+    }
     std::this_thread::sleep_for(kGlance);
+  }
+}
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+// The first rank says how many there are; the others believe the same.
+void agree_on_ranks(c10d::Store& store, const RankPlace& place) {
+  const std::string own = std::to_string(place.ranks);
+  if (place.rank == 0) {
+    store.set("ranks", bytes_of(own));
+    return;
+  }
+  look_for(store, "ranks");
+  const std::vector<std::uint8_t> said = store.get("ranks");
+  const std::string others(said.begin(), said.end());
+  if (own != others) {
+    const std::string reason =
+        concat("WORLD_SIZE is ", own, " for rank ", place.rank, " and ", others, " for rank 0");
+    store.set(kRefused, bytes_of(reason));
+    throw Error(reason);
   }
 }
 
@@ -263,6 +313,16 @@ Ranks::Ranks(const RankPlace& place, milliseconds timeout)
   const std::string round = variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
   parts_->store =
       c10::make_intrusive<c10d::PrefixStore>("darkformer/" + round, open_store(place, timeout));
+  try {
+    ask([store = parts_->store, place] { agree_on_ranks(*store, place); },
+        {place_, "an answer of rank 0 at " + address_of(place), std::min(timeout, kToldAfter)},
+        joining_limit(timeout));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
+    fail(name_of(place), ": what listens at ", address_of(place),
+         " does not answer as rank 0 does; is it another program, or a rank that has ended?");
+  }
 }
 Ranks::~Ranks() = default;
 
@@ -280,11 +340,12 @@ void Ranks::in_turn(const std::string& name, bool first, const std::function<voi
   }
   try {
     if (first) {
-      parts_->store->set(name, std::vector<std::uint8_t>{1});
+      parts_->store->set(name, bytes_of("yes"));
     } else {
-      wait_for(*parts_->store, name, {place_, "the first one to read the texts", kToldAfter});
+      ask([store = parts_->store, name] { look_for(*store, name); },
+          {place_, "the first one to read the texts", kToldAfter}, kPreparationLimit);
     }
-  } catch (const Interrupted&) {
+  } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     lost(error.what());
@@ -309,10 +370,14 @@ void Ranks::connect() {
   }
   try {
     // All have to be there before the first of them starts to count seconds.
-    if (parts_->store->add("arrived", 1) == place_.ranks) {
-      parts_->store->set("all", std::vector<std::uint8_t>{1});
-    }
-    wait_for(*parts_->store, "all", {place_, "the others", kToldAfter});
+    ask(
+        [store = parts_->store, ranks = place_.ranks] {
+          if (store->add("arrived", 1) == ranks) {
+            store->set("all", bytes_of("yes"));
+          }
+          look_for(*store, "all");
+        },
+        {place_, "the others", kToldAfter}, kPreparationLimit);
     auto options = c10d::ProcessGroupGloo::Options::create(timeout_);
     options->devices.push_back(gloo_device(place_));
     options->threads = 2;

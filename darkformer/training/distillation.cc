@@ -18,6 +18,13 @@ namespace {
 // Logits of a block take at most this many floats (64 MiB) for each model.
 constexpr std::int64_t kBlockLogits = std::int64_t{1} << 24;
 
+// Values of that size that kl_sum has at once.
+constexpr std::int64_t kBlockValues = 7;
+
+std::int64_t block_rows(std::int64_t vocabulary) {
+  return std::max<std::int64_t>(1, kBlockLogits / vocabulary);
+}
+
 Tensor kl_sum(const Tensor& logits, const Tensor& teacher_logits, const Tensor& counted) {
   const Tensor log_p = at::log_softmax(logits, -1);                // (n,V)
   const Tensor log_teacher = at::log_softmax(teacher_logits, -1);  // (n,V)
@@ -44,6 +51,10 @@ Tensor teacher_logits(const Gemma& teacher, const Tensor& rows) {
 
 }  // namespace
 
+std::int64_t distillation_floats(std::int64_t vocabulary, std::int64_t tokens) {
+  return kBlockValues * std::min(tokens, block_rows(vocabulary)) * vocabulary;
+}
+
 DistillationTerm distill(const Gemma& model,
                          Gemma& teacher,
                          const BatchTensors& tokens,
@@ -55,7 +66,7 @@ DistillationTerm distill(const Gemma& model,
   // A leaf of its own: the blocks' gradients add up here and enter the model's graph once.
   const Tensor rows = hidden.detach().flatten(0, 1).requires_grad_();  // (BT,E)
   const std::int64_t n = rows.size(0);
-  const std::int64_t block = std::max<std::int64_t>(1, kBlockLogits / model.config().vocab_size);
+  const std::int64_t block = block_rows(model.config().vocab_size);
   DistillationTerm term;
   for (std::int64_t begin = 0; begin < n; begin += block) {
     const std::int64_t count = std::min(block, n - begin);

@@ -32,6 +32,9 @@ DistillationTerm distill(const Gemma& model,
                          double share,
                          const DistillationOptions& options);
 
+// What distill has at its highest besides hidden states.
+std::int64_t distillation_floats(std::int64_t vocabulary, std::int64_t tokens);
+
 // The mean over the converted layers of  |o - o_teacher|^2 / |o_teacher|^2 , where both attentions
 // read the teacher's own hidden states: each layer learns by itself, whatever the others do yet.
 // Adds weight times the gradient to the parameters' .grad, a layer at a time; returns the mean (0

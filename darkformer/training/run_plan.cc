@@ -9,6 +9,7 @@
 #include "darkformer/evaluation/evaluator.h"
 #include "darkformer/kernels/cross_entropy.h"
 #include "darkformer/text/shared_batch.h"
+#include "darkformer/training/distillation.h"
 
 namespace darkformer {
 namespace {
@@ -153,6 +154,11 @@ void add_backward(const PlannedRun& run, MemoryPlan& plan) {
   early.activations = kFloat * tokens * (counted.kept + tail);
   early.scratch = std::max(kFloat * tokens * (repeated + counted.scratch),
                            kFloat * (loss_scratch(run, tokens) + tokens * E));
+  if (run.distills_logits) {  // two more hidden states: the teacher's, and a gradient
+    early.scratch =
+        std::max(early.scratch,
+                 kFloat * (distillation_floats(run.config.vocab_size, tokens) + 2 * tokens * E));
+  }
   early.gradients = head + (stays ? all : 0);
   late.activations = kFloat * tokens * (run.recompute ? E : counted.layer);
   late.scratch = kFloat * tokens * (repeated + counted.scratch);

@@ -25,6 +25,7 @@ struct PlannedRun {
   std::int64_t threads = 1;                 // of a rank
   bool measures_held_out = false;           // forward passes over held-out windows between steps
   std::optional<GemmaConfig> teacher = {};  // read besides the model
+  bool distills_logits = false;             // from the teacher's
 };
 
 // Bytes that one rank has at its highest. The parts are those of that moment: early in the backward

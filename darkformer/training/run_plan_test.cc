@@ -69,6 +69,15 @@ TEST(RunPlan, OptionsMoveItTheirWay) {
   EXPECT_EQ(plan_memory(other).mapped, 2 * plan_memory(run).mapped);
 }
 
+TEST(RunPlan, ATeachersLogitsTakeBlocksOfTheVocabulary) {
+  PlannedRun run = gemma_2b(TrainScope::kAttention);
+  run.batch = 1, run.context = 128;
+  run.teacher = run.config;
+  const std::int64_t without = plan_memory(run).peak();
+  run.distills_logits = true;
+  EXPECT_GT(plan_memory(run).peak(), without + (std::int64_t{64} << 20));
+}
+
 TEST(RunPlan, RanksOfAMachineShareTheFile) {
   const MemoryPlan plan = plan_memory(gemma_2b(TrainScope::kAttention));
   EXPECT_EQ(plan.machine(1), plan.peak());

@@ -173,6 +173,13 @@ class Ranks(unittest.TestCase):
         errors = self.expect_end(process, ranks, "stopped after step", "--resume")
         self.assertEqual(errors.count("saved as"), 1)
 
+    def test_two_signals_at_once_are_one(self):
+        """as timeout(1) sends them: the work is saved"""
+        process, ranks = self.start("twice", "--nproc", "2")
+        process.terminate()
+        process.terminate()
+        self.expect_end(process, ranks, "stopped after step", "saved as", "--resume")
+
     def test_a_signal_to_one_rank_stops_all(self):
         process, ranks = self.start("evicted", "--nproc", "2")
         os.kill(ranks[1], signal.SIGTERM)
@@ -244,21 +251,48 @@ class Ranks(unittest.TestCase):
 
     def test_ranks_with_other_options_are_refused(self):
         port = free_port()
-        processes = [subprocess.Popen(self.command("apart", "finetune", "--steps", "3", "--weight-decay", decay),
-                                      env=self.environment(rank, 2, "127.0.0.1", port),
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                     for rank, decay in enumerate(("0", "0.1"))]
+        processes = [self.start_rank("apart", rank, 2, port, "--weight-decay", decay) for rank, decay in enumerate(("0", "0.1"))]
         ends = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
         self.assertEqual([code for _, code in ends], [1, 1], ends)
         self.assertIn("has other options than rank 0", ends[0][0])
+
+    def start_rank(self, run, rank, ranks, port, *more):
+        """One rank as by hand, in a shell of its own."""
+        return subprocess.Popen(self.command(run, "finetune", "--steps", "3", *more),
+                                env=self.environment(rank, ranks, "127.0.0.1", port),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_ranks_that_count_differently_are_refused(self):
+        for counts in ((2, 3), (3, 2)):
+            port = free_port()
+            processes = [self.start_rank(f"counts-{counts[0]}", rank, ranks, port) for rank, ranks in enumerate(counts)]
+            self.expect_each_tells(processes, f"WORLD_SIZE is {counts[1]} for rank 1 and {counts[0]} for rank 0")
+
+    def test_a_listener_that_is_no_rank(self):
+        """one that says nothing can be left by SIGTERM, one that says something else is told of"""
+        for answer, pattern in ((None, "stopped while it waited for an answer of rank 0"),
+                                (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not answer as rank 0 does"),
+                                ("reset", "darkformer")):
+            with self.subTest(answer=answer), socket.create_server(("127.0.0.1", 0)) as server:
+                process = self.start_rank("foreign", 1, 2, server.getsockname()[1])
+                connections = [server.accept()[0]]
+                time.sleep(1)
+                if answer == "reset":
+                    for connection in connections:  # with words unread
+                        connection.close()
+                elif answer:
+                    connections[0].sendall(answer)
+                else:
+                    process.terminate()
+                self.expect_each_tells([process], pattern)
+                for connection in connections:
+                    connection.close()
 
     def test_a_rank_alone_can_be_stopped(self):
         """one that waits for the others ends soon after SIGTERM, with one line"""
         for rank in (0, 1):
             with self.subTest(rank=rank):
-                process = subprocess.Popen(self.command(f"alone-{rank}", "finetune", "--steps", "3"),
-                                           env=self.environment(rank, 2, "127.0.0.1", free_port()),
-                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                process = self.start_rank(f"alone-{rank}", rank, 2, free_port())
                 time.sleep(3)
                 self.assertIsNone(process.poll(), "it should be waiting")
                 process.terminate()
