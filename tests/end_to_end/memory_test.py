@@ -83,7 +83,8 @@ class Memory(unittest.TestCase):
             seconds[context] = cpu_seconds() - began
             self.expect_as_predicted(result, f"context {context}")
         print("seconds of CPU time:", seconds)
-        self.assertLess(seconds[65536] / seconds[4096], 1.5)
+        # Short runs on a busy machine: docs/distributed.md has the ratio. Attention over all pairs would have 16 times the work.
+        self.assertLess(seconds[65536] / seconds[4096], 3)
 
     def test_plan_says_the_same_as_the_run(self):
         plan = self.call("plan", self.model, "--context", "1024", "--batch", "4", "--gflops", "100")
