@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "darkformer/base/first_line.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/memory.h"
 #include "darkformer/commands/blas_core.h"
@@ -30,7 +31,7 @@ namespace {
     reason = error.what();
   } catch (...) {  // it has no words
   }
-  std::fprintf(stderr, "darkformer: %s\n", reason.substr(0, reason.find('\n')).c_str());
+  std::fprintf(stderr, "darkformer: %s\n", darkformer::first_line(reason).c_str());
   std::_Exit(darkformer::kExitFailed);
 }
 

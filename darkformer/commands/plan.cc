@@ -62,7 +62,7 @@ struct PlanOptions {
           {.minimum = 1, .empty_means = "the head size"});
     field("window", window, "nearest keys that stay exact, with --attention", {.minimum = 0});
     field("memory", memory, "GiB of a machine",
-          {.minimum = 0, .maximum = 1e9, .empty_means = "as many as this one has"});
+          {.minimum = 1e-3, .maximum = 1e9, .empty_means = "as many as this one has"});
     field("gflops", gflops, "billions of operations a second that products of one rank reach",
           {.minimum = 1e-3,
            .empty_means = "measured on this machine with --threads, shared by its ranks"});

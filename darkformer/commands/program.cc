@@ -8,6 +8,7 @@
 #include <new>
 #include <ostream>
 
+#include "darkformer/base/first_line.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
 #include "darkformer/base/system_info.h"
@@ -71,11 +72,6 @@ void run(const Invocation& invocation,
   }
   out.flush();
   require(out.good(), "standard output: cannot be written (closed or full)");
-}
-
-// Errors of libraries (libtorch's carry a stack trace) are cut to their first line.
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
 }
 
 constexpr const char* kOutOfMemory =

@@ -105,8 +105,9 @@ class Runner {
       }
     }
     if (interrupted()) {
-      throw Interrupted(
-          concat("stopped; ", done_.size(), " jobs are done, the same command goes on"));
+      throw Interrupted(concat("stopped; ", done_.size(),
+                               done_.size() == 1 ? " job is" : " jobs are",
+                               " done, the same command goes on"));
     }
     require(failure_.empty(), failure_);
   }

@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "darkformer/base/error.h"
+#include "darkformer/training/rank_place.h"
 
 namespace darkformer {
 
@@ -22,22 +22,6 @@ class RankLost : public Error {
  public:
   using Error::Error;
 };
-
-// Where a process stands among its peers, and where they meet.
-struct RankPlace {
-  int rank = 0;
-  int ranks = 1;
-  int local_rank = 0;  // on this machine
-  int local_ranks = 1;
-  std::string host = {};     // of the meeting point
-  std::uint16_t port = 0;    // 0: the system chooses one
-  bool store_given = false;  // the launcher holds the meeting point, not rank 0
-};
-
-// From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun,
-// Kubernetes' PyTorchJob and Slurm scripts set them; nothing where neither RANK nor WORLD_SIZE is
-// set, or where there is one rank. Error: some are missing or make no sense.
-std::optional<RankPlace> rank_place();
 
 // Does this build have collectives? Without Gloo's headers it has not, and Ranks::join fails.
 bool has_collectives();

@@ -1,10 +1,12 @@
 // The place of a rank from the environment, and what is said of half an environment.
 // SPDX-License-Identifier: Apache-2.0
+#include "darkformer/training/rank_place.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "darkformer/training/data_parallel.h"
+#include "darkformer/base/error.h"
 
 namespace darkformer {
 namespace {
@@ -59,6 +61,8 @@ TEST_F(RankPlaceTest, TakesWhatLaunchersSet) {
   EXPECT_EQ(place->local_rank, 1);
   EXPECT_EQ(place->local_ranks, 4);
   EXPECT_TRUE(place->store_given);
+  set("LOCAL_RANK", "4");
+  EXPECT_EQ(complaint(), "LOCAL_RANK is 4, but LOCAL_WORLD_SIZE is 4");
 }
 
 TEST_F(RankPlaceTest, NamesWhatIsMissingOrWrong) {
