@@ -1,6 +1,7 @@
 """The memory of training runs: as predicted, less with --recompute, refused where it cannot suffice, linear in the context."""
 # SPDX-License-Identifier: Apache-2.0
 import json
+import math
 import os
 import pathlib
 import resource
@@ -75,16 +76,18 @@ class Memory(unittest.TestCase):
     def test_long_contexts_are_linear(self):
         self.train("narrow", "pretrain", "--tokenizer", self.model, "--layers", "2", "--hidden", "64", "--heads", "2",
                    "--head-dim", "32", "--attention", "dark", "--features", "32", "--context", "256", "--batch", "1")
-        seconds = {}
-        for context, steps in ((4096, 16), (65536, 1)):  # as many tokens
-            began = cpu_seconds()
-            result = self.train(f"long-{context}", "finetune", self.root / "narrow" / "final", "--train", "attention",
-                                "--context", context, "--batch", "1", "--held-out", "0", "--steps", steps)
-            seconds[context] = cpu_seconds() - began
-            self.expect_as_predicted(result, f"context {context}")
+        seconds = {4096: math.inf, 65536: math.inf}
+        for attempt in range(5):  # a busy machine only adds to the least of them
+            for context, steps in ((4096, 16), (65536, 1)):  # as many tokens
+                began = cpu_seconds()
+                result = self.train(f"long-{context}-{attempt}", "finetune", self.root / "narrow" / "final", "--train",
+                                    "attention", "--context", context, "--batch", "1", "--held-out", "0", "--steps", steps)
+                seconds[context] = min(seconds[context], cpu_seconds() - began)
+                self.expect_as_predicted(result, f"context {context}")
+            if seconds[65536] < 1.5 * seconds[4096]:
+                break
         print("seconds of CPU time:", seconds)
-        # Short runs on a busy machine: docs/distributed.md has the ratio. Attention over all pairs would have 16 times the work.
-        self.assertLess(seconds[65536] / seconds[4096], 3)
+        self.assertLess(seconds[65536] / seconds[4096], 1.5)
 
     def test_plan_says_the_same_as_the_run(self):
         plan = self.call("plan", self.model, "--context", "1024", "--batch", "4", "--gflops", "100")
