@@ -25,13 +25,15 @@ namespace fs = std::filesystem;
   fail(path.string(), ": cannot ", action, ": ", std::strerror(code));
 }
 
-// "a/b/" and "a/b" are the same target; an empty name or ".." is none.
+// "a/b/" and "a/b" are the same target, and so is what a symbolic link leads to; an empty name or
+// ".." is none.
 fs::path clean_target(const fs::path& target) {
   fs::path clean = target.has_filename() ? target : target.parent_path();
   const std::string name = clean.filename().string();
   require(!name.empty() && name != "." && name != "..", "'", target.string(),
           "': not a name that can be written to");
-  return clean;
+  std::error_code none;
+  return fs::is_symlink(clean, none) ? fs::weakly_canonical(clean, none) : clean;
 }
 
 fs::path partial_name(const fs::path& target) {

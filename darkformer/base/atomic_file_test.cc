@@ -225,6 +225,17 @@ TEST(AtomicDirectory, TakesOverWhatADeadWriterLeft) {
   EXPECT_EQ(entries(folder.path()), 1U);
 }
 
+TEST(AtomicDirectory, FollowsLinks) {
+  const ScratchFolder folder;
+  fs::create_directory(folder.path() / "real");
+  fs::create_directory_symlink(folder.path() / "real", folder.path() / "link");
+  AtomicDirectory writer(folder.path() / "link");
+  put(writer.path() / "new", "new");
+  writer.commit();
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
+  EXPECT_EQ(content(folder.path() / "real" / "new"), "new");
+}
+
 TEST(AtomicDirectory, AFileInTheWayIsAnError) {
   const ScratchFolder folder;
   put(folder.path() / "model", "file");

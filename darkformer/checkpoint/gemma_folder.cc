@@ -107,6 +107,14 @@ void copy_companions(const fs::path& from, const fs::path& to) {
   }
 }
 
+// What is there would be lost.
+void require_replaceable(const fs::path& folder) {
+  std::error_code none;
+  require(!fs::is_directory(folder, none) || fs::is_empty(folder, none) ||
+              fs::exists(folder / "config.json", none),
+          folder.string(), ": holds other files than a model; give another folder");
+}
+
 }  // namespace
 
 std::shared_ptr<Gemma> load_gemma(const fs::path& folder, const LoadOptions& options) {
@@ -129,6 +137,7 @@ void write_gemma_files(const fs::path& folder, const Gemma& model, const SaveOpt
 }
 
 void save_gemma(const fs::path& folder, const Gemma& model, const SaveOptions& options) {
+  require_replaceable(folder);
   AtomicDirectory directory(folder);
   write_gemma_files(directory.path(), model, options);
   directory.commit();

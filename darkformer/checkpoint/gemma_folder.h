@@ -33,7 +33,8 @@ struct SaveOptions {
 
 // Writes the folder atomically: config.json, the weights in their present types under Hugging
 // Face's names, and the companions. Loading it gives the same bits. A multimodal config becomes
-// that of its language model, which is all there is to save.
+// that of its language model, which is all there is to save. A model that is there is replaced;
+// Error: a folder with other files.
 void save_gemma(const std::filesystem::path& folder,
                 const Gemma& model,
                 const SaveOptions& options = {});

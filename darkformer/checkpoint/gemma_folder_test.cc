@@ -141,6 +141,19 @@ TEST(GemmaFolder, CompanionsAreCopied) {
   EXPECT_FALSE(fs::exists(scratch.path() / "to" / "notes.txt"));
 }
 
+TEST(GemmaFolder, ReplacesModelsOnly) {
+  const ScratchFolder scratch;
+  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  const fs::path folder = scratch.path() / "folder", note = folder / "notes.txt";
+  fs::create_directory(folder);
+  save_gemma(folder, *model);
+  save_gemma(folder, *model);
+  fs::remove(folder / "config.json");
+  std::ofstream(note) << "mine";
+  EXPECT_THROW(save_gemma(folder, *model), Error);
+  EXPECT_TRUE(fs::exists(note));
+}
+
 TEST(GemmaFolder, MappedWeightsOutliveTheFolder) {
   const ScratchFolder scratch;
   const auto model = small_gemma(small_config(GemmaFamily::kGemma1));

@@ -124,8 +124,11 @@ void check_out(const ConvertOptions& o) {
       fs::weakly_canonical(o.out, failed).lexically_relative(fs::weakly_canonical(o.model, failed));
   require(inside.empty() || *inside.begin() == "..", "--out is inside the model's own folder, ",
           o.model.string(), "; give another");
-  require(!fs::exists(o.out / "config.json", failed), o.out.string(),
-          " holds a model already; remove it or give another --out");
+  if (fs::is_directory(o.out, failed) && !fs::is_empty(o.out, failed)) {
+    throw UsageError(concat(o.out.string(), " holds ",
+                            fs::exists(o.out / "config.json", failed) ? "a model" : "other files",
+                            " already; remove it or give another --out"));
+  }
 }
 
 }  // namespace

@@ -168,8 +168,24 @@ class Convert(unittest.TestCase):
         self.good("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "a")
         self.assertEqual(before, {file.name: file.read_bytes() for file in (GOLDEN / "gemma1").iterdir()})
         done = run("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "a")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("already", done.stderr)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holds a model already", done.stderr)
+
+    def test_files_of_others_are_not_touched(self):
+        """also where the folder holds the original, or is a link"""
+        shutil.copytree(GOLDEN / "gemma1", self.out / "models" / "mine")
+        (self.out / "models" / "note.txt").write_text("keep me")
+        (self.out / "link").symlink_to(self.out / "models")
+        (self.out / "empty").mkdir()
+        (self.out / "link-to-empty").symlink_to(self.out / "empty")
+        for out in ("models", "link"):
+            done = run("convert", self.out / "models" / "mine", "--attention", "dark", "--out", self.out / out)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
+            self.assertIn("holds other files already", done.stderr)
+        self.assertEqual((self.out / "models" / "note.txt").read_text(), "keep me")
+        self.assertTrue((self.out / "models" / "mine" / "config.json").exists())
+        self.good("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "link-to-empty")
+        self.assertTrue((self.out / "empty" / "config.json").exists())
 
 
 if __name__ == "__main__":
