@@ -287,6 +287,11 @@ Invocation parse_command_line(const std::vector<std::string>& arguments,
   if (first == "--version") {
     return {version_text(), nullptr};
   }
+  if (first == "help") {
+    std::vector<std::string> asked(arguments.begin() + 1, arguments.end());
+    asked.emplace_back("--help");
+    return parse_command_line(asked, commands, common);
+  }
   Command& command = find_command(first, commands);
   CommandParser parser(command, common);
   return {parser.parse({arguments.begin() + 1, arguments.end()}), &command};

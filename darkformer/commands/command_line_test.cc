@@ -159,6 +159,8 @@ TEST_F(CommandLine, HelpShowsUsageDefaultsAndExamples) {
     EXPECT_NE(help.find(part), std::string::npos) << part << "\n" << help;
   }
   EXPECT_NE(parse({"--help"}).answer.find("sample"), std::string::npos);
+  EXPECT_EQ(parse({"help"}).answer, parse({"--help"}).answer);
+  EXPECT_EQ(parse({"help", "sample"}).answer, help);
   EXPECT_NE(parse({"-h"}).answer.find("Show everything"), std::string::npos);
   EXPECT_NE(parse({"--version"}).answer.find("oneDNN"), std::string::npos);
 }

@@ -115,12 +115,22 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
+// Whole numbers without an exponent.
+std::string number_text(double value) {
+  constexpr double kExact = 1e15;
+  return std::abs(value) < kExact && value == std::trunc(value)
+             ? std::to_string(static_cast<std::int64_t>(value))
+             : concat(value);
+}
+
 void check_one(const Field& field, double value) {
   if (field.traits.minimum && value < *field.traits.minimum) {
-    fail_usage(field.flag(), ": must be at least ", *field.traits.minimum, ", got ", value);
+    fail_usage(field.flag(), ": must be at least ", number_text(*field.traits.minimum), ", got ",
+               number_text(value));
   }
   if (field.traits.maximum && value > *field.traits.maximum) {
-    fail_usage(field.flag(), ": must be at most ", *field.traits.maximum, ", got ", value);
+    fail_usage(field.flag(), ": must be at most ", number_text(*field.traits.maximum), ", got ",
+               number_text(value));
   }
 }
 void check_one(const Field& field, std::int64_t value) {
