@@ -71,6 +71,26 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
+volatile sig_atomic_t pause_asked = 0;
+
+// Ctrl-Z comes to the launcher alone, as Ctrl-C does: while this lives it is noted, not obeyed.
+class PauseGuard {
+ public:
+  PauseGuard() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { pause_asked = 1; };
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGTSTP, &action, &before_);
+  }
+  ~PauseGuard() { sigaction(SIGTSTP, &before_, nullptr); }
+  PauseGuard(const PauseGuard&) = delete;
+  PauseGuard& operator=(const PauseGuard&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
 struct Rank {
   pid_t process = -1;
   int errors = -1;   // where its standard error arrives; -1: it has ours
@@ -132,6 +152,7 @@ class RankProcesses {
       listen();
       look();
       hand_on_signals();
+      pause_with_ranks();
       end_the_stopped();
       end_those_left();
     }
@@ -261,9 +282,24 @@ class RankProcesses {
       return;
     }
     signalled_ = true;
+    send(SIGTERM);
+  }
+
+  // Until somebody continues us.
+  void pause_with_ranks() {
+    if (pause_asked == 0) {
+      return;
+    }
+    pause_asked = 0;
+    send(SIGSTOP);
+    raise(SIGSTOP);
+    send(SIGCONT);
+  }
+
+  void send(int signal) const {
     for (const Rank& rank : ranks_) {
       if (rank.is_running()) {
-        kill(rank.process, SIGTERM);
+        kill(rank.process, signal);
       }
     }
   }
@@ -340,6 +376,7 @@ bool is_launched_rank() {
 }
 
 void launch_ranks(const Launch& launch) {
+  const PauseGuard guard;
   RankProcesses processes(launch);
   processes.wait_for_all();
   processes.report();

@@ -19,7 +19,7 @@ namespace {
 // The end of a line that tells of a failure.
 std::string way_on(const TrainingOptions& options, const std::string& command) {
   const std::vector<Checkpoint> found = RunCheckpoints(options.out, options.keep).all();
-  return found.empty() ? std::string("there is no checkpoint yet")
+  return found.empty() ? std::string("there is no checkpoint yet, so --resume begins anew")
                        : concat("go on after step ", found.back().state.step, " with: ", command);
 }
 

@@ -130,8 +130,13 @@ void look_for(c10d::Store& store, const std::string& key) {
   }
 }
 
+[[noreturn]] void refuse(c10d::Store& store, const std::string& reason) {
+  store.set(kRefused, bytes_of(reason));
+  throw Error(reason);
+}
+
 // The first rank says how many there are; the others believe the same.
-void agree_on_ranks(c10d::Store& store, const RankPlace& place) {
+void agree_on_number(c10d::Store& store, const RankPlace& place) {
   const std::string own = std::to_string(place.ranks);
   if (place.rank == 0) {
     store.set("ranks", bytes_of(own));
@@ -140,10 +145,15 @@ void agree_on_ranks(c10d::Store& store, const RankPlace& place) {
   look_for(store, "ranks");
   const std::string others = text_of(store, "ranks");
   if (own != others) {
-    const std::string reason =
-        concat("WORLD_SIZE is ", own, " for rank ", place.rank, " and ", others, " for rank 0");
-    store.set(kRefused, bytes_of(reason));
-    throw Error(reason);
+    refuse(store,
+           concat("WORLD_SIZE is ", own, " for rank ", place.rank, " and ", others, " for rank 0"));
+  }
+}
+
+void agree_on_ranks(c10d::Store& store, const RankPlace& place) {
+  agree_on_number(store, place);
+  if (store.add(concat("rank-", place.rank), 1) > 1) {
+    refuse(store, concat("RANK is ", place.rank, " for two processes; each needs its own"));
   }
 }
 

@@ -57,6 +57,8 @@ std::optional<RankPlace> rank_place() {
   place.local_ranks = number("LOCAL_WORLD_SIZE", 1).value_or(1);
   require(!variable("LOCAL_WORLD_SIZE") || place.local_rank < place.local_ranks, "LOCAL_RANK is ",
           place.local_rank, ", but LOCAL_WORLD_SIZE is ", place.local_ranks);
+  require(place.local_ranks <= *ranks, "LOCAL_WORLD_SIZE is ", place.local_ranks,
+          ", but WORLD_SIZE is ", *ranks);
   place.store_given = variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
   return place;
 }

@@ -61,6 +61,9 @@ TEST_F(RankPlaceTest, TakesWhatLaunchersSet) {
   EXPECT_EQ(place->local_rank, 1);
   EXPECT_EQ(place->local_ranks, 4);
   EXPECT_TRUE(place->store_given);
+  set("LOCAL_WORLD_SIZE", "9");
+  EXPECT_EQ(complaint(), "LOCAL_WORLD_SIZE is 9, but WORLD_SIZE is 8");
+  set("LOCAL_WORLD_SIZE", "4");
   set("LOCAL_RANK", "4");
   EXPECT_EQ(complaint(), "LOCAL_RANK is 4, but LOCAL_WORLD_SIZE is 4");
 }

@@ -77,12 +77,12 @@ class Run {
     last_good_ = start.folder;
     saved_step_ = start.state.step;
     if (start.state.threads != threads()) {
-      log_warning("the run had ", start.state.threads, " threads before and has ", threads(),
+      log_warning("the number of threads was ", start.state.threads, " before and is ", threads(),
                   " now: results may differ in the last bits");
     }
     if (start.state.ranks != trainer_.ranks()) {
-      log_warning("the run had ", start.state.ranks, " ranks before and has ", trainer_.ranks(),
-                  " now: results may differ in the last bits");
+      log_warning("the number of ranks was ", start.state.ranks, " before and is ",
+                  trainer_.ranks(), " now: results may differ in the last bits");
     }
     log_info("goes on after step ", start.state.step, " from ", start.folder.string());
   }
@@ -172,9 +172,12 @@ class Run {
     return trainer_.ranks() == 1 ? interrupted() : report.stop_asked;
   }
 
-  // The first rank saves and tells; the others have done their part.
+  // The first rank saves and tells. The others have done their part: launchers would take a failure
+  // of theirs for a reason to end the first one while it saves.
   void stop() {
     if (!trainer_.is_first()) {
+      log_warning("stopped after step ", trainer_.state().step, " of ", options_.steps,
+                  "; rank 0 saves and says how to go on");
       return;
     }
     save(std::nullopt);

@@ -38,11 +38,16 @@ def children_of(process):
     return found
 
 
-def is_alive(pid):
+def state_of(pid):
+    """A letter: R running, S asleep, T stopped, Z ended; none if it is gone."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
-        return False
+        return ""
+
+
+def is_alive(pid):
+    return state_of(pid) not in ("", "Z")
 
 
 def free_port():
@@ -173,6 +178,22 @@ class Ranks(unittest.TestCase):
         errors = self.expect_end(process, ranks, "stopped after step", "--resume")
         self.assertEqual(errors.count("saved as"), 1)
 
+    def test_ctrl_z_pauses_all(self):
+        """the launcher and its ranks, until they are continued"""
+        process, ranks = self.start("paused", "--nproc", "2")
+        process.send_signal(signal.SIGTSTP)
+        everybody, deadline = [process.pid, *ranks.values()], time.monotonic() + SLACK
+        while [state_of(pid) for pid in everybody] != ["T"] * 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual([state_of(pid) for pid in everybody], ["T"] * 3)
+        before = len(log_of(self.root / "paused"))
+        process.send_signal(signal.SIGCONT)
+        while len(log_of(self.root / "paused")) < before + 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        self.expect_end(process, ranks, "stopped after step", "--resume")
+        self.assertGreaterEqual(len(log_of(self.root / "paused")), before + 3)
+
     def test_two_signals_at_once_are_one(self):
         """as timeout(1) sends them: the work is saved"""
         process, ranks = self.start("twice", "--nproc", "2")
@@ -267,6 +288,13 @@ class Ranks(unittest.TestCase):
             port = free_port()
             processes = [self.start_rank(f"counts-{counts[0]}", rank, ranks, port) for rank, ranks in enumerate(counts)]
             self.expect_each_tells(processes, f"WORLD_SIZE is {counts[1]} for rank 1 and {counts[0]} for rank 0")
+
+    def test_a_rank_that_is_there_twice_is_refused(self):
+        port = free_port()
+        processes = [self.start_rank("twice-there", rank, 3, port) for rank in (0, 1, 1)]
+        ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+        self.assertEqual([code for _, code in ends], [1, 1, 1], ends)
+        self.assertIn("RANK is 1 for two processes", ends[1][0] + ends[2][0])
 
     def test_a_listener_that_is_no_rank(self):
         """one that says nothing can be left by SIGTERM, one that says something else is told of"""
