@@ -43,7 +43,7 @@ class FolderWeights {
   void fill(Gemma& model) const {
     const at::NoGradGuard no_gradients;
     const std::string mark = ".self_attn.dark.";
-    const auto copy = [&](const std::string& name, at::Tensor tensor) {
+    const auto copy = [&](const std::string& name, const at::Tensor& tensor) {
       if (name.find(mark) != std::string::npos) {
         tensor.copy_(copied_tensor(view(name)));
       }

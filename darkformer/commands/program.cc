@@ -34,7 +34,7 @@ LogLevel choose_level(const CommonOptions& common) {
   return common.verbose ? LogLevel::kDebug : LogLevel::kInfo;
 }
 
-constexpr int kMostThreadsPerCore = 8;
+constexpr std::int64_t kMostThreadsPerCore = 8;
 
 void set_up(const CommonOptions& common) {
   if (common.quiet && common.verbose) {

@@ -89,7 +89,7 @@ class Run {
 
   StepReport one_step() {
     const Clock::time_point began = Clock::now();
-    const StepReport report = trainer_.step();
+    StepReport report = trainer_.step();
     if (!trainer_.is_first()) {
       check_finite(report);
       return report;
@@ -187,7 +187,7 @@ class Run {
   }
 
   fs::path write_final() const {
-    const fs::path folder = options_.folder / "final";
+    fs::path folder = options_.folder / "final";
     const SaveOptions save{.companions = options_.companions};
     try {
       if (options_.final_bfloat16) {
