@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -169,9 +170,11 @@ class ZstdBytes final : public ByteSource {
   explicit ZstdBytes(std::unique_ptr<InputFile> file)
       : file_(std::move(file)), stream_(ZSTD_createDStream()) {
     require(stream_ != nullptr, "zstd does not start");
-    // Published corpora are often packed with --long=31; the memory is taken only by files that ask
-    // for it.
-    ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, sizeof(void*) == 8 ? 31 : 27);
+    // Published corpora are often packed with --long=31. A small file that wants two gigabytes of
+    // memory is no corpus.
+    is_large_ = file_->first_bytes(kBufferBytes).size() == kBufferBytes;
+    ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax,
+                           sizeof(void*) == 8 && is_large_ ? 31 : 27);
   }
 
   std::size_t read(char* out, std::size_t capacity) override {
@@ -192,6 +195,9 @@ class ZstdBytes final : public ByteSource {
     ZSTD_inBuffer input{ahead.data(), ahead.size(), 0};
     const std::size_t status = ZSTD_decompressStream(stream_.get(), &output, &input);
     file_->use(input.pos);
+    require(is_large_ || ZSTD_getErrorCode(status) != ZSTD_error_frameParameter_windowTooLarge,
+            file_->name(), ": zstd: asks for more than 128 MiB of memory, too much for a file of ",
+            "this size; unpack it with zstd -d --long=31");
     if (ZSTD_isError(status) != 0) {
       fail_corrupt(*file_, "zstd", ZSTD_getErrorName(status));
     }
@@ -208,6 +214,7 @@ class ZstdBytes final : public ByteSource {
   };
   std::unique_ptr<InputFile> file_;
   std::unique_ptr<ZSTD_DStream, Free> stream_;
+  bool is_large_ = false;
   bool frame_ended_ = false;
 };
 

@@ -136,6 +136,30 @@ TEST_F(ByteSourceTest, AFlippedByteIsFound) {
   }
 }
 
+// A zstd frame of a text whose length was not known, as `zstd --long=31` packs it: it asks for two
+// gigabytes of memory.
+std::string zstd_long(const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_outBuffer out{packed.data(), packed.size(), 0};
+  ZSTD_inBuffer in{text.data(), text.size(), 0};
+  ZSTD_compressStream2(context, &out, &in, ZSTD_e_continue);
+  while (ZSTD_compressStream2(context, &out, &in, ZSTD_e_end) != 0) {
+  }
+  ZSTD_freeCCtx(context);
+  packed.resize(out.pos);
+  packed[5] = '\xa8';  // the window: 2 to the power 31
+  return packed;
+}
+
+// Found by a fuzzer.
+TEST_F(ByteSourceTest, OnlyLargeFilesMayAskForMuchMemory) {
+  EXPECT_TRUE(contains(error_of([&] { read_all(put("a.zst", zstd_long(letters(2000)))); }),
+                       "a.zst: zstd: asks for more than 128 MiB of memory"));
+  const std::string large = letters(2000000);
+  EXPECT_EQ(read_all(put("b.zst", zstd_long(large))), large);
+}
+
 TEST_F(ByteSourceTest, GarbageAfterTheEnd) {
   EXPECT_TRUE(contains(error_of([&] { read_all(put("a.gz", gzip("text") + "garbage!")); }),
                        "corrupt gzip"));
