@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "darkformer/base/philox.h"
 #include "darkformer/base/scratch_folder.h"
@@ -34,6 +35,13 @@ std::string letters(std::size_t size) {
     text[i] = static_cast<char>('a' + random.bits(i) % 26);
   }
   return text;
+}
+
+struct PackedFile {
+  std::string name, bytes;
+};
+std::vector<PackedFile> packed_both_ways(const std::string& text) {
+  return {{"a.gz", gzip(text)}, {"a.zst", zstd(text)}};
 }
 
 class ByteSourceTest : public testing::Test {
@@ -98,40 +106,40 @@ TEST_F(ByteSourceTest, WrongNamesAndMissingFiles) {
 
 TEST_F(ByteSourceTest, CutShortAtEveryByte) {
   const std::string text = letters(400);
-  for (const auto& [name, packed] :
-       {std::pair("a.gz", gzip(text)), std::pair("a.zst", zstd(text))}) {
-    for (std::size_t size = 4; size < packed.size(); ++size) {
-      EXPECT_TRUE(
-          contains(error_of([&] { read_all(put(name, packed.substr(0, size))); }), "cut short"))
-          << name << " of " << size << " bytes";
+  for (const PackedFile& file : packed_both_ways(text)) {
+    for (std::size_t size = 4; size < file.bytes.size(); ++size) {
+      EXPECT_TRUE(contains(error_of([&] { read_all(put(file.name, file.bytes.substr(0, size))); }),
+                           "cut short"))
+          << file.name << " of " << size << " bytes";
     }
   }
 }
 
 TEST_F(ByteSourceTest, CutShortInALargeFile) {
   const std::string text = letters(2000000);
-  for (const auto& [name, packed] :
-       {std::pair("a.gz", gzip(text)), std::pair("a.zst", zstd(text))}) {
+  for (const PackedFile& file : packed_both_ways(text)) {
     EXPECT_TRUE(contains(
-        error_of([&] { read_all(put(name, packed.substr(0, packed.size() / 2))); }), "cut short"));
+        error_of([&] { read_all(put(file.name, file.bytes.substr(0, file.bytes.size() / 2))); }),
+        "cut short"));
     EXPECT_TRUE(contains(
-        error_of([&] { read_all(put(name, packed.substr(0, packed.size() - 1))); }), "cut short"));
-    EXPECT_TRUE(contains(error_of([&] { read_all(put(name, packed + packed.substr(0, 100000))); }),
-                         "cut short"));
+        error_of([&] { read_all(put(file.name, file.bytes.substr(0, file.bytes.size() - 1))); }),
+        "cut short"));
+    EXPECT_TRUE(contains(
+        error_of([&] { read_all(put(file.name, file.bytes + file.bytes.substr(0, 100000))); }),
+        "cut short"));
   }
 }
 
 TEST_F(ByteSourceTest, AFlippedByteIsFound) {
   const std::string text = letters(2000);
-  for (const auto& [name, whole] :
-       {std::pair("a.gz", gzip(text)), std::pair("a.zst", zstd(text))}) {
-    for (std::size_t i = 30; i < whole.size(); i += 7) {
-      std::string packed = whole;
+  for (const PackedFile& file : packed_both_ways(text)) {
+    for (std::size_t i = 30; i < file.bytes.size(); i += 7) {
+      std::string packed = file.bytes;
       packed[i] ^= 0x10;
-      const std::string message = error_of([&] { read_all(put(name, packed)); });
+      const std::string message = error_of([&] { read_all(put(file.name, packed)); });
       EXPECT_TRUE(contains(message, "corrupt") || contains(message, "cut short"))
-          << name << " byte " << i;
-      EXPECT_TRUE(contains(message, name));
+          << file.name << " byte " << i;
+      EXPECT_TRUE(contains(message, file.name));
     }
   }
 }
