@@ -16,7 +16,8 @@ CONTEXT = 2 * DISTANCE + 2  # BOS, the document, EOS: a window is a document
 MODEL = ["--layers", "2", "--hidden", "64", "--heads", "4", "--kv-heads", "4", "--head-dim", "32", "--intermediate", "128",
          "--vocabulary", PIECES, "--init-deviation", "0.1"]
 SHORT = 64  # symbols of a document that repeats itself
-TRAINING = ["--lr", "3e-3", "--warmup", "20", "--eval-windows", "1", "--checkpoint-every", "100000"]
+LEARNING_RATE = "3e-3"
+TRAINING = ["--warmup", "20", "--eval-windows", "1", "--checkpoint-every", "100000"]
 SHORT_WINDOWS, WINDOWS = ["--context", SHORT + 2, "--batch", "32"], ["--context", CONTEXT, "--batch", "16"]
 SHORT_STEPS, LONG_STEPS, STEPS = 500, 150, 300
 
@@ -55,21 +56,21 @@ class CopyTask:
             write_documents(self.held_out, 64, 3, 2 * DISTANCE, [DISTANCE])
         if not self.exact.exists():
             short = self.folder / "exact-short"
-            run(self.program, "pretrain", "--data", self.short, *MODEL, *TRAINING, *SHORT_WINDOWS, "--steps", SHORT_STEPS,
-                "--out", short, "--resume")
-            run(self.program, "finetune", short / "final", "--data", self.text, *TRAINING, *WINDOWS, "--steps", LONG_STEPS,
-                "--out", self.exact.parent, "--resume")
+            run(self.program, "pretrain", "--data", self.short, *MODEL, "--lr", LEARNING_RATE, *TRAINING, *SHORT_WINDOWS, "--steps",
+                SHORT_STEPS, "--out", short, "--resume")
+            run(self.program, "finetune", short / "final", "--data", self.text, "--lr", LEARNING_RATE, *TRAINING, *WINDOWS, "--steps",
+                LONG_STEPS, "--out", self.exact.parent, "--resume")
 
     def accuracy(self, model):
         """How much of the second half is right: the probe of `darkformer eval`, whose tokens are the task's."""
         result = run(self.program, "eval", model, "--data", self.held_out, "--context", 2 * DISTANCE, "--probe", DISTANCE)
         return {part["component"]: part["probe"][0]["accuracy"] for part in result["attribution"]}
 
-    def finetuned(self, name, convert, seed, finetune=()):
+    def finetuned(self, name, convert, seed, finetune=(), rate=LEARNING_RATE):
         """Accuracies of the exact model converted and finetuned, by component."""
         start, tuned = self.folder / f"{name}-{seed}-start", self.folder / f"{name}-{seed}"
         if not start.exists():
             run(self.program, "convert", self.exact, *convert, "--features", 32, "--seed", seed, "--out", start)
-        run(self.program, "finetune", start, "--data", self.text, *TRAINING, *WINDOWS, "--steps", STEPS,
+        run(self.program, "finetune", start, "--data", self.text, "--lr", rate, *TRAINING, *WINDOWS, "--steps", STEPS,
             "--factor-lr-scale", 5, *finetune, "--seed", seed, "--out", tuned, "--resume")
         return self.accuracy(tuned / "final")
