@@ -1,4 +1,5 @@
-// Matrix products on oneDNN's dnnl_sgemm, which is row-major and runs on OpenMP's threads.
+// Matrix products on oneDNN's dnnl_sgemm, which is row-major and runs on OpenMP's threads, and small
+// ones in tiles of our own.
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/kernels/gemm.h"
 
@@ -11,6 +12,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/threads.h"
+#include "darkformer/kernels/small_gemm.h"
 
 namespace darkformer::kernels {
 namespace {
@@ -85,8 +87,12 @@ void gemm(const Gemm& g) {
   if (g.m == 0 || g.n == 0) {
     return;
   }
-  if (g.k == 0) {
+  if (g.k == 0 || g.alpha == 0.0F) {
     scale_rows(g);
+    return;
+  }
+  if (is_small(g)) {
+    small_gemm(g);
     return;
   }
   const SignalsHeld held;

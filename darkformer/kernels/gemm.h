@@ -1,4 +1,5 @@
-// The one door to float32 matrix products: C <- alpha op(A) op(B) + beta C on oneDNN.
+// The one door to float32 matrix products: C <- alpha op(A) op(B) + beta C on oneDNN, small
+// ones on tiles of our own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +9,8 @@ namespace darkformer::kernels {
 
 // One product. All matrices are row-major; ld is the distance between rows as stored.
 //   op(A) is m x k: A is stored (m,k), or (k,m) when trans_a; op(B) is k x n alike; C is m x n.
-// With beta = 0 the old C is not read (NaN in it does not leak). k = 0 gives C <- beta C.
-// C must not overlap A or B.
+// With beta = 0 the old C is not read (NaN in it does not leak). k = 0 and alpha = 0
+// give C <- beta C. C must not overlap A or B.
 struct Gemm {
   std::size_t m = 0;
   std::size_t n = 0;

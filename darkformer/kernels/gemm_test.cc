@@ -4,26 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "darkformer/base/poisoned_buffer.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/base/tolerance.h"
+#include "darkformer/kernels/kernel_testing.h"
 
 namespace darkformer::kernels {
 namespace {
-
-std::vector<float> random_values(std::size_t count, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) {
-    value = normal(generator);
-  }
-  return values;
-}
 
 std::vector<float> absolute(std::vector<float> values) {
   for (float& value : values) {
@@ -92,21 +83,40 @@ void check(const Gemm& shape, std::size_t gap) {
 
 TEST(Gemm, EqualsReferenceForOddSizesAndTransposes) {
   set_threads(2);
-  const std::size_t sizes[] = {1, 3, 16, 31, 65};
-  for (std::size_t i = 0; i < 500; ++i) {
-    check({.m = sizes[i / 4 % 5],
-           .n = sizes[i / 20 % 5],
-           .k = sizes[i / 100],
-           .trans_a = i % 2 == 1,
-           .trans_b = i / 2 % 2 == 1},
-          i % 4);
-  }
+  const std::size_t sizes[] = {1, 3, 16, 31, 65, 130};  // up to 128 the product may be our own
+  on_every_target([&] {
+    for (std::size_t i = 0; i < 864; ++i) {
+      check({.m = sizes[i / 4 % 6],
+             .n = sizes[i / 24 % 6],
+             .k = sizes[i / 144],
+             .trans_a = i % 2 == 1,
+             .trans_b = i / 2 % 2 == 1},
+            i % 4);
+    }
+  });
 }
 
 TEST(Gemm, EqualsReferenceForAlphaAndBeta) {
-  for (const float alpha : {1.0F, -0.5F, 0.0F}) {
-    for (const float beta : {0.0F, 1.0F, -2.0F}) {
-      check({.m = 37, .n = 50, .k = 129, .alpha = alpha, .beta = beta}, 2);
+  on_every_target([] {
+    for (const float alpha : {1.0F, -0.5F, 0.0F}) {
+      for (const float beta : {0.0F, 1.0F, -2.0F}) {
+        check({.m = 37, .n = 50, .k = 129, .alpha = alpha, .beta = beta}, 2);
+        check({.m = 37, .n = 50, .k = 99, .alpha = alpha, .beta = beta}, 2);
+        check({.m = 37, .n = 48, .k = 99, .alpha = alpha, .beta = beta}, 2);
+      }
+    }
+  });
+}
+
+// As in BLAS: NaN in A and B does not reach C.
+TEST(Gemm, AlphaZeroReadsNeitherAnorB) {
+  for (const std::size_t k : {20U, 200U}) {
+    Problem problem({.m = 17, .n = 33, .k = k, .alpha = 0.0F, .beta = 2.0F}, 0);
+    std::fill(problem.a.begin(), problem.a.end(), std::nanf(""));
+    std::vector<float> c = problem.c;
+    gemm(problem.on(c.data()));
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      ASSERT_EQ(c[i], 2.0F * problem.c[i]) << i;
     }
   }
 }
