@@ -58,7 +58,8 @@ bool names_descriptor(const fs::path& path, int descriptor) {
          open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
-// The partial file or folder, open and locked; `open_once` creates it if missing.
+// The partial file or folder, open and locked; `open_once` creates it if missing. It follows no
+// link: what somebody put there under the partial name leads to nothing of ours.
 template <class OpenOnce>
 int open_locked(const fs::path& partial, const fs::path& target, const OpenOnce& open_once) {
   for (;;) {
@@ -129,10 +130,13 @@ void replace_folder(const fs::path& partial, const fs::path& target) {
 
 AtomicFile::AtomicFile(const fs::path& target) : target_(clean_target(target)) {
   require(!fs::is_directory(target_), target_.string(), ": is a folder, wanted a file name");
+  // A rename would put a plain file in the place of /dev/null, for everybody.
+  require(!fs::exists(target_) || fs::is_regular_file(target_), target_.string(),
+          ": is a device or pipe, wanted a file name");
   partial_ = partial_name(target_);
   make_parent(target_);
   descriptor_ = open_locked(partial_, target_, [this] {
-    return open(partial_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    return open(partial_.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   });
   if (ftruncate(descriptor_, 0) != 0) {
     abandon("be emptied");
@@ -215,7 +219,7 @@ AtomicDirectory::AtomicDirectory(const fs::path& target) : target_(clean_target(
     if (mkdir(partial_.c_str(), 0777) != 0 && errno != EEXIST) {
       return -1;
     }
-    return open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   });
   empty_folder(partial_);
 }

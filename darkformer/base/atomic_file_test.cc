@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +141,27 @@ TEST(AtomicFile, BadNamesAreErrors) {
   EXPECT_THROW(AtomicFile{folder.path() / "plain" / "a.txt"}, Error);
 }
 
+// A rename would replace /dev/null by a plain file, for everybody.
+TEST(AtomicFile, DevicesAndPipesStay) {
+  const ScratchFolder folder;
+  const fs::path pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink(pipe, folder.path() / "link");
+  EXPECT_THROW(AtomicFile{pipe}, Error);
+  EXPECT_THROW(AtomicFile{folder.path() / "link"}, Error);
+  EXPECT_THROW(AtomicFile{"/dev/null"}, Error);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(entries(folder.path()), 2U);
+}
+
+TEST(AtomicFile, ALinkUnderThePartialNameIsNotFollowed) {
+  const ScratchFolder folder;
+  put(folder.path() / "other", "kept");
+  fs::create_symlink(folder.path() / "other", folder.path() / ".a.txt.partial");
+  EXPECT_THROW(AtomicFile{folder.path() / "a.txt"}, Error);
+  EXPECT_EQ(content(folder.path() / "other"), "kept");
+}
+
 // Many processes write the same name again and again; every read sees one whole version.
 TEST(AtomicFile, ReadersSeeWholeVersionsOnly) {
   const ScratchFolder folder;
@@ -234,6 +256,15 @@ TEST(AtomicDirectory, FollowsLinks) {
   writer.commit();
   EXPECT_TRUE(fs::is_symlink(folder.path() / "link"));
   EXPECT_EQ(content(folder.path() / "real" / "new"), "new");
+}
+
+TEST(AtomicDirectory, ALinkUnderThePartialNameIsNotFollowed) {
+  const ScratchFolder folder;
+  fs::create_directory(folder.path() / "other");
+  put(folder.path() / "other" / "file", "kept");
+  fs::create_directory_symlink(folder.path() / "other", folder.path() / ".model.partial");
+  EXPECT_THROW(AtomicDirectory{folder.path() / "model"}, Error);
+  EXPECT_EQ(content(folder.path() / "other" / "file"), "kept");
 }
 
 TEST(AtomicDirectory, AFileInTheWayIsAnError) {

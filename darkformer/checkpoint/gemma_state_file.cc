@@ -124,4 +124,14 @@ GemmaState load_state(const fs::path& file, const Gemma& model) {
   return StateReader(file, model).read();
 }
 
+bool is_state_file(const fs::path& path) {
+  try {
+    const SafetensorsFile file(path);
+    const auto format = file.metadata().find("format");
+    return format != file.metadata().end() && format->second == kFormat;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace darkformer

@@ -16,4 +16,7 @@ void save_state(const std::filesystem::path& file, const GemmaState& state, cons
 // not such a file, damaged, or made by a model with other weights or draws.
 GemmaState load_state(const std::filesystem::path& file, const Gemma& model);
 
+// Whether the file is one of these, of any model; false where there is none.
+bool is_state_file(const std::filesystem::path& path);
+
 }  // namespace darkformer

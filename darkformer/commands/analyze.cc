@@ -6,11 +6,14 @@
 #include <ostream>
 
 #include "darkformer/base/error.h"
+#include "darkformer/base/interrupt.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/analyze_report.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/evaluation/analysis_file.h"
+#include "darkformer/model/nonfinite.h"
 #include "darkformer/report/page.h"
 
 namespace darkformer {
@@ -79,6 +82,8 @@ ModelAnalysis analyze_for(const fs::path& folder,
 }
 
 void analyze(const AnalyzeOptions& o, Context& context) {
+  check_outside(o.out, o.model);
+  check_out_folder(o.out, holds_results_of("analysis"));
   AnalysisRun run{o.model, o.data, o.cache.value_or(fs::path()), o.context, {}};
   run.options = {o.tokens, o.features, o.target, static_cast<std::uint64_t>(context.common.seed)};
   const std::shared_ptr<Gemma> model = load_gemma(o.model);
@@ -103,11 +108,20 @@ ModelAnalysis run_analysis(const AnalysisRun& run, Gemma& model, const Context& 
   const EvaluationWindows windows(open_data(run.data, run.cache, tokenizer, context), run.context);
   Progress progress = context.progress("analyze", analysis_tokens(windows, run.options), "tokens");
   std::int64_t shown = 0;
-  return analyze_model(model, windows, run.options, [&](std::int64_t read) {
+  const auto tell = [&](std::int64_t read) {
     context.stop_if_interrupted("stopped; nothing was written");
     progress.advance(read - shown);
     shown = read;
-  });
+  };
+  try {
+    return analyze_model(model, windows, run.options, tell);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {  // of a matrix, where a weight may be to blame
+    const Nonfinite found = find_nonfinite(model);
+    require(found.weight.empty(), run.model.string(), ": cannot be analyzed; ", found.cause());
+    throw;
+  }
 }
 
 void write_analysis_folder(const fs::path& folder,
@@ -115,11 +129,11 @@ void write_analysis_folder(const fs::path& folder,
                            const AnalysisRun& run,
                            const Context& context) {
   fs::create_directories(folder);
-  write_analysis(folder, analysis, run.model.string());
   report::Results results = analysis_results(analysis, run.model.string());
   results.command = context.command_line();
   results.settings = context.settings();
-  write_json(folder / "results.json", report::results_json(results));
+  write_json(folder / "results.json", report::results_json(results));  // first: whose folder it is
+  write_analysis(folder, analysis, run.model.string());
   report::write_report(folder / "results.json", folder / "report.html");
 }
 

@@ -114,6 +114,10 @@ TEST_F(BrokenFolder, AWeightThatIsNotANumber) {
   expect_failure(run({"eval", folder_.string(), "--data", text, "--context", "16", "--cache",
                       scratch_.path().string()}),
                  {cause});
+  expect_failure(run({"analyze", folder_.string(), "--data", text, "--context", "16", "--cache",
+                      scratch_.path().string(), "--out", out}),
+                 {cause});
+  EXPECT_FALSE(fs::exists(out));
 }
 
 TEST_F(BrokenFolder, OffsetsThatOverlap) {

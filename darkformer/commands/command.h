@@ -25,7 +25,7 @@ struct CommonOptions {
   bool quiet = false;
 
   void visit(auto&& field) {
-    field("threads", threads, "threads to use",
+    field("threads", threads, "threads to use; 0: all",
           {.minimum = 0, .empty_means = "all", .on_resume = OnResume::kFree});
     field("seed", seed, "where every random number of the command starts",
           {.minimum = 0, .on_resume = OnResume::kFixed});

@@ -288,6 +288,9 @@ Invocation parse_command_line(const std::vector<std::string>& arguments,
     return {version_text(), nullptr};
   }
   if (first == "help") {
+    if (arguments.size() > 2) {
+      throw UsageError("unexpected argument '" + arguments[2] + "'; help takes one command");
+    }
     std::vector<std::string> asked(arguments.begin() + 1, arguments.end());
     asked.emplace_back("--help");
     return parse_command_line(asked, commands, common);

@@ -17,7 +17,8 @@ struct CompletionOptions {
 };
 
 void completion(const CompletionOptions&, Context& context) {
-  context.out << bash_completion(all_commands());
+  const std::string script = bash_completion(all_commands());
+  context.common.json ? context.print_json({{"script", script}}) : void(context.out << script);
 }
 
 }  // namespace

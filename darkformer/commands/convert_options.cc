@@ -8,11 +8,10 @@
 #include "darkformer/base/error.h"
 #include "darkformer/commands/attention_text.h"
 #include "darkformer/commands/layer_list.h"
+#include "darkformer/commands/out_place.h"
 
 namespace darkformer {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Options of features mean nothing to the kinds that have none.
 constexpr std::array<const char*, 12> kOfFeatures = {
@@ -116,21 +115,6 @@ void check_fold(const ConvertOptions& o, const Context& context) {
   }
 }
 
-void check_out(const ConvertOptions& o) {
-  std::error_code failed;
-  require(!fs::equivalent(o.model, o.out, failed), "--out is the model's own folder, ",
-          o.model.string(), "; give another");
-  const auto inside =
-      fs::weakly_canonical(o.out, failed).lexically_relative(fs::weakly_canonical(o.model, failed));
-  require(inside.empty() || *inside.begin() == "..", "--out is inside the model's own folder, ",
-          o.model.string(), "; give another");
-  if (fs::is_directory(o.out, failed) && !fs::is_empty(o.out, failed)) {
-    throw UsageError(concat(o.out.string(), " holds ",
-                            fs::exists(o.out / "config.json", failed) ? "a model" : "other files",
-                            " already; remove it or give another --out"));
-  }
-}
-
 }  // namespace
 
 bool was_given(const Context& context, const std::string& name) {
@@ -146,7 +130,8 @@ void check_options(const ConvertOptions& o, const Context& context) {
   check_automatic(o, context);
   check_moments(o);
   check_fold(o, context);
-  check_out(o);
+  check_outside(o.out, o.model);
+  check_out_folder(o.out);
   check_kind(o, context);
 }
 

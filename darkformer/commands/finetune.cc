@@ -5,6 +5,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/model_options.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/commands/training_options.h"
 #include "darkformer/commands/training_ranks.h"
 
@@ -86,6 +87,7 @@ DistillationOptions distillation(const FinetuneOptions& options) {
 }
 
 void finetune(const FinetuneOptions& options, Context& context) {
+  check_outside(options.out, options.model);
   check_training_options(options, context);
   const DistillationOptions weights = distillation(options);
   const GemmaConfig config = read_gemma_config(options.model / "config.json");

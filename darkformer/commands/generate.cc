@@ -17,6 +17,7 @@
 #include "darkformer/checkpoint/gemma_state_file.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/model_options.h"
+#include "darkformer/commands/out_place.h"
 
 namespace darkformer {
 namespace {
@@ -109,6 +110,9 @@ class Session {
         tokenizer_(find_tokenizer(options.model, model_->config())) {}
 
   void run() {
+    if (options_.save_state) {
+      check_out_file(*options_.save_state, is_state_file, "state of a model", "--save-state");
+    }
     if (options_.load_state) {
       state_ = load_state(*options_.load_state, *model_);
     }

@@ -11,6 +11,7 @@
 #include "darkformer/commands/layer_list.h"
 #include "darkformer/commands/linearize_report.h"
 #include "darkformer/commands/model_options.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/commands/stages.h"
 #include "darkformer/commands/subcommand.h"
 #include "darkformer/report/page.h"
@@ -116,7 +117,7 @@ class Linearization {
     }
     facts_.base = stage("eval-original", eval_words(o_.model, {"--no-attribution"}));
     if (o_.analyze) {
-      facts_.analysis = stage("analyze", analyze_words());
+      facts_.analysis = stage("analyze", analyze_words(), analysis());
     }
     facts_.conversion = convert();
     facts_.converted =
@@ -144,10 +145,16 @@ class Linearization {
     return o_.tokens ? (*o_.tokens + step - 1) / step : o_.steps;
   }
 
-  // A stage that is a command.
-  OrderedJson stage(const std::string& name, const Words& words) {
+  // A stage that is a command. `made` is a folder that it makes; a call that was killed before it
+  // could note that the folder is whole may have left one.
+  OrderedJson stage(const std::string& name, const Words& words, const fs::path& made = {}) {
     facts_.commands.push_back(shell_line(words));
-    return stages_.run(name, [&] { return run_subcommand(words, context_); });
+    return stages_.run(name, [&] {
+      if (!made.empty()) {
+        fs::remove_all(made);
+      }
+      return run_subcommand(words, context_);
+    });
   }
 
   OrderedJson hold_out() {
@@ -194,12 +201,7 @@ class Linearization {
       add(words, "--keep-exact", layers);
     }
     add(words, "--context", o_.context, "--out", converted().string());
-    facts_.commands.push_back(shell_line(words));
-    return stages_.run("convert", [&] {
-      // Left by a call that was killed between the folder and the note that it is whole.
-      fs::remove_all(converted());
-      return run_subcommand(words, context_);
-    });
+    return stage("convert", words, converted());
   }
 
   Words training_words(const fs::path& from, const fs::path& to, std::int64_t steps) const {
@@ -283,6 +285,7 @@ void linearize(const LinearizeOptions& options, Context& context) {
   if (options.budget && !options.analyze) {
     throw UsageError("--budget is met by the analysis; it has no meaning with --no-analyze");
   }
+  check_outside(options.out, options.model);
   // What convert would refuse, before hours are spent on the way to it.
   parse_layers("--keep-exact", options.keep_exact,
                read_gemma_config(options.model / "config.json").layers);

@@ -9,6 +9,7 @@
 #include "darkformer/checkpoint/tensor_bytes.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/model_options.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/model/nonfinite.h"
 
 namespace darkformer {
@@ -54,7 +55,18 @@ at::Tensor all_logits(Gemma& model, const at::Tensor& ids, const Context& contex
   return logits;
 }
 
+bool holds_logits(const std::filesystem::path& path) {
+  try {
+    const SafetensorsFile file(path);
+    return file.tensors().size() == 2 && file.find("logits") != nullptr &&
+           file.find("ids") != nullptr;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 void logits(const LogitsOptions& options, Context& context) {
+  check_out_file(options.out, holds_logits, "logits");
   const auto model =
       load_gemma(options.model, {.embed_scale = embed_scale_of(options.embed_scale)});
   const at::Tensor ids = ids_of(options, model->config());

@@ -49,19 +49,32 @@ void on_early_signal(int) {
 
 // libtorch takes most of a second to register itself, before main: Ctrl-C ends that with a line.
 // A signal that the parent ignores (nohup, jobs of a script) stays ignored.
-void catch_early_signals(int, char**, char**) {
+void change_handlers(void (*from)(int), void (*to)(int)) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
-    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
-      action.sa_handler = on_early_signal;
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == from) {
+      action.sa_handler = to;
       sigaction(signal, &action, nullptr);
     }
   }
 }
 
+void catch_early_signals(int, char**, char**) {
+  change_handlers(SIG_DFL, on_early_signal);
+}
+
 [[gnu::section(".preinit_array"),
   gnu::used]] void (*const before_all_libraries)(int, char**, char**) = catch_early_signals;
 
+// A second signal, while a stopped command ends, has nothing more to say.
+void end_early_signals() {
+  change_handlers(on_early_signal, SIG_DFL);
+}
+
+}  // namespace
+#else
+namespace {
+void end_early_signals() {}
 }  // namespace
 #endif
 
@@ -74,5 +87,7 @@ int main(int argc, char** argv) {
   std::set_terminate(end_with_the_reason);
   darkformer::report_cut_files();
   darkformer::kernels::cap_unsafe_isa();  // before anybody's first use of oneDNN
-  return darkformer::run_program({argv + 1, argv + argc}, std::cout, std::cerr);
+  const int code = darkformer::run_program({argv + 1, argv + argc}, std::cout, std::cerr);
+  end_early_signals();
+  return code;
 }

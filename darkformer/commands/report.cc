@@ -5,7 +5,9 @@
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
+#include "darkformer/base/mapped_file.h"
 #include "darkformer/commands/command.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/commands/run_curves.h"
 #include "darkformer/report/page.h"
 
@@ -70,7 +72,12 @@ report::Results results_of(const std::vector<RunRecord>& runs, const Context& co
   return results;
 }
 
+bool holds_page(const fs::path& path) {
+  return MappedFile(path).text().starts_with("<!doctype html>");
+}
+
 void write_page(const ReportOptions& options, Context& context) {
+  check_out_file(options.out, holds_page, "page");
   std::vector<fs::path> results(options.runs.size());
   std::transform(options.runs.begin(), options.runs.end(), results.begin(), results_file);
   const auto found = std::find_if(results.begin(), results.end(),

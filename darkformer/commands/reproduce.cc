@@ -8,6 +8,7 @@
 #include "darkformer/base/nearest_name.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/command.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/commands/report_context.h"
 #include "darkformer/report/page.h"
 #include "darkformer/reproduce/jobs.h"
@@ -124,6 +125,17 @@ void print_list(const reproduce::Library& library, std::ostream& out) {
   }
 }
 
+OrderedJson list_json(const reproduce::Library& library) {
+  OrderedJson list = OrderedJson::array();
+  for (const reproduce::Experiment& experiment : library.experiments) {
+    list.push_back({{"name", experiment.name},
+                    {"paper", experiment.paper},
+                    {"title", experiment.title},
+                    {"minutes", experiment.minutes}});
+  }
+  return {{"experiments", list}};
+}
+
 void print_claims(const reproduce::Reproduction& result,
                   const ReproduceOptions& o,
                   std::ostream& out) {
@@ -157,12 +169,13 @@ void reproduce_paper(const ReproduceOptions& o, Context& context) {
   const reproduce::Library& library = reproduce::library();
   const std::vector<std::string> experiments = chosen_experiments(o, library);
   if (o.list) {
-    print_list(library, context.out);
+    context.common.json ? context.print_json(list_json(library)) : print_list(library, context.out);
     return;
   }
   const reproduce::Scale scale = chosen_scale(o, library);
   const reproduce::Inputs inputs = inputs_of(o, scale, context);
   const reproduce::Plan plan = make_plan(library, experiments, scale, inputs);
+  check_out_folder(o.out, holds_run_of(context.command));
   fs::create_directories(o.out);
   if (!o.report_only) {
     context.write_run_toml(o.out / "run.toml");

@@ -163,6 +163,14 @@ Field* find_field(std::vector<Field>& fields, const std::string& name) {
 
 }  // namespace
 
+std::string command_of(const std::string& text) {
+  const std::string key = "\ncommand = ";
+  const std::size_t at = ("\n" + text).find(key);
+  const std::size_t begin = at == std::string::npos ? text.size() : at + key.size() - 1;
+  const std::string value = text.substr(begin, text.find('\n', begin) - begin);
+  return value.size() < 2 ? "" : value.substr(1, value.size() - 2);  // quotes of either kind
+}
+
 std::string run_toml_text(const std::string& command, const std::vector<Field>& fields) {
   std::ostringstream out;
   out << "# The options of this run, resolved. To repeat it: darkformer " << command

@@ -19,6 +19,9 @@ void write_run_toml(const std::filesystem::path& file,
                     const std::string& command,
                     const std::vector<Field>& fields);
 
+// The command that a run.toml's text names; "" where it names none.
+std::string command_of(const std::string& text);
+
 // Sets the fields that are not given yet from the file: its table [options], or its top level when
 // there is none. An unknown name, a wrong type or the `command` of another command is a UsageError
 // that names file, line and column. Relative paths are taken as on the command line.

@@ -10,6 +10,7 @@
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
 #include "darkformer/base/read_file.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/commands/run_toml.h"
 
 namespace darkformer {
@@ -34,18 +35,6 @@ std::map<std::string, std::string> options_of(const std::string& text) {
     }
   }
   return options;
-}
-
-std::string command_of(const std::string& text) {
-  const std::string key = "command = ";
-  const std::size_t at = text.find("\n" + key);
-  const std::size_t begin = at == std::string::npos ? text.size() : at + 1 + key.size();
-  return text.substr(begin, text.find('\n', begin) - begin);
-}
-
-bool is_empty_or_missing(const fs::path& folder) {
-  std::error_code none;
-  return !fs::exists(folder, none) || fs::is_empty(folder, none);
 }
 
 }  // namespace
@@ -76,21 +65,15 @@ std::string changed_options(const std::string& before, const std::string& now) {
 
 Stages::Stages(fs::path folder, const Context& context)
     : folder_(std::move(folder)), context_(context) {
+  check_out_folder(folder_, holds_run_of(context.command));
   const fs::path file = folder_ / "run.toml";
   const std::string now = run_toml_text(context.command, context.fields);
   if (!fs::exists(file)) {
-    if (!is_empty_or_missing(folder_)) {
-      throw UsageError(concat(folder_.string(), ": holds something else; give another --out"));
-    }
     fs::create_directories(folder_);
     context.write_run_toml(file);
     return;
   }
   const std::string before = read_file(file);
-  if (command_of(before) != command_of(now)) {
-    throw UsageError(
-        concat(folder_.string(), ": holds a run of ", command_of(before), "; give another --out"));
-  }
   const std::string changed = changed_options(before, now);
   if (!changed.empty()) {
     throw UsageError(concat(folder_.string(), ": was begun with ", changed,

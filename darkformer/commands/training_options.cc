@@ -14,6 +14,7 @@
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/data_files.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/commands/rank_launcher.h"
 #include "darkformer/commands/run_toml.h"
 #include "darkformer/commands/training_ranks.h"
@@ -162,6 +163,10 @@ void check_training_options(const TrainingOptions& options, const Context& conte
   }
   const auto place = rank_place();
   const bool is_first = !place || place->rank == 0;  // it may have begun to write when others look
+  if (is_first) {
+    check_out_folder(options.out,
+                     [](const fs::path& folder) { return fs::exists(folder / "run.toml"); });
+  }
   if (!options.resume && is_first && fs::exists(options.out / "run.toml")) {
     throw UsageError(concat(options.out.string(),
                             ": holds a run already; --resume goes on with it, another --out "

@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "darkformer/commands/command.h"
+#include "darkformer/commands/out_place.h"
 #include "darkformer/commands/report_context.h"
 #include "darkformer/commands/variance_parts.h"
 #include "darkformer/report/page.h"
@@ -19,6 +20,7 @@ struct VarianceOptions {
 };
 
 void variance(const VarianceOptions& o, Context& context) {
+  check_out_folder(o.out, holds_results_of("variance"));
   constexpr int kTotal = VarianceRun::kTicks * VarianceRun::kParts;
   Progress progress = context.progress("variance", kTotal);
   std::filesystem::create_directories(o.out);  // before the work: it may not be possible

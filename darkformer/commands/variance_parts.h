@@ -12,7 +12,7 @@
 
 namespace darkformer {
 
-struct VarianceRun {
+struct VarianceRun {  // NOLINT(bugprone-exception-escape): moving JSON does not throw
   std::uint64_t seed = 1;
   std::function<void()> tick;  // called kTicks times by each part; may throw to stop
   report::Results results = {};

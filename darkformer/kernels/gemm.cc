@@ -1,4 +1,4 @@
-// Matrix products on oneDNN's dnnl_sgemm, which is row-major and runs on OpenMP's threads, and small
+// Matrix products on oneDNN's dnnl_sgemm, which is row-major and runs on OpenMP's threads; small
 // ones in tiles of our own.
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/kernels/gemm.h"

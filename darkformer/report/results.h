@@ -55,7 +55,7 @@ struct Statement {
   std::string name, verdict, text, number;
 };
 
-struct Results {
+struct Results {  // NOLINT(bugprone-exception-escape): moving JSON does not throw
   std::string kind, title, summary;
   std::vector<Statement> statements;
   std::vector<Section> sections;

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 
 #include "darkformer/base/error.h"
 
@@ -24,7 +25,8 @@ std::optional<int> number(const char* name, int minimum) {
   int value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   require(error == std::errc() && end == text->data() + text->size() && value >= minimum, name,
-          " is '", *text, "'; wanted a number of at least ", minimum);
+          " is '", *text, "'; wanted a number from ", minimum, " to ",
+          std::numeric_limits<int>::max());
   return value;
 }
 

@@ -131,11 +131,14 @@ class Run {
     }
   }
 
-  // "the last checkpoint is RUN/checkpoints/step-100; go on with: ..."
-  std::string way_on() const {
-    return last_good_.empty() ? std::string("there is no checkpoint yet")
-                              : concat("the last good checkpoint is ", last_good_.string(),
-                                       "; go on from there with: ", options_.resume_command);
+  // "the last good checkpoint is RUN/checkpoints/step-100; go on from there with: ..."
+  std::string way_on(const std::string& advice = "") const {
+    if (last_good_.empty()) {
+      return concat("there is no checkpoint yet", advice.empty() ? "" : "; try " + advice);
+    }
+    return concat("the last good checkpoint is ", last_good_.string(),
+                  "; go on from there with: ", options_.resume_command,
+                  advice.empty() ? "" : " (with " + advice + ")");
   }
 
   void check_finite(const StepReport& report) const {
@@ -147,7 +150,7 @@ class Run {
     // With a weight that is not finite all steps to come would be skipped.
     const bool is_lasting = !report.nonfinite.weight.empty();
     require(options_.skip_nonfinite && !is_lasting, "step ", report.step, ": ", what, "; ",
-            way_on(), " (with a lower --lr or --clip", is_lasting ? ")" : ", or --skip-nonfinite)");
+            way_on(is_lasting ? "" : "a lower --lr or --clip, or --skip-nonfinite"));
     log_warning("step ", report.step, " skipped: ", what);
   }
 

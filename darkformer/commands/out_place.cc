@@ -1,0 +1,107 @@
+// Looking before writing.
+// SPDX-License-Identifier: Apache-2.0
+#include "darkformer/commands/out_place.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "darkformer/base/error.h"
+#include "darkformer/base/json.h"
+#include "darkformer/base/read_file.h"
+#include "darkformer/commands/run_toml.h"
+
+namespace darkformer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Half-written files of a call that was killed do not count (base/atomic_file).
+bool is_leftover(const fs::path& entry) {
+  const std::string name = entry.filename().string();
+  return name.starts_with(".") && name.ends_with(".partial");
+}
+
+bool holds_files(const fs::path& folder) {
+  std::error_code failed;
+  const fs::directory_iterator entries(folder, failed);
+  require(!failed, folder.string(), ": cannot be read: ", failed.message());
+  return !std::all_of(begin(entries), end(entries),
+                      [](const auto& entry) { return is_leftover(entry.path()); });
+}
+
+// The folder, or the nearest one above it that is there.
+void require_writable(const fs::path& out) {
+  std::error_code none;
+  fs::path folder = fs::weakly_canonical(out, none);
+  while (!fs::exists(folder, none) && folder.has_relative_path()) {
+    folder = folder.parent_path();
+  }
+  require(faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0, out.string(),
+          ": cannot be written: ", std::strerror(errno));
+}
+
+}  // namespace
+
+void check_out_folder(const fs::path& out, const IsOwn& is_own) {
+  std::error_code none;
+  if (fs::is_symlink(out, none) && !fs::exists(out, none)) {
+    throw UsageError(out.string() + ": is a link that leads nowhere; give another --out");
+  }
+  if (fs::exists(out, none) && !fs::is_directory(out, none)) {
+    throw UsageError(out.string() + ": is a file, wanted a folder name");
+  }
+  if (fs::exists(out, none) && holds_files(out) && !(is_own && is_own(out))) {
+    throw UsageError(concat(out.string(), " holds ",
+                            fs::exists(out / "config.json", none) ? "a model" : "other files",
+                            " already; remove it or give another --out"));
+  }
+  require_writable(out);
+}
+
+void check_outside(const fs::path& out, const fs::path& model) {
+  std::error_code none;
+  const fs::path inside =
+      fs::weakly_canonical(out, none).lexically_relative(fs::weakly_canonical(model, none));
+  if (inside == "." || fs::equivalent(out, model, none)) {
+    throw UsageError(concat("--out is the model's own folder, ", model.string(), "; give another"));
+  }
+  if (!inside.empty() && *inside.begin() != "..") {
+    throw UsageError(
+        concat("--out is inside the model's own folder, ", model.string(), "; give another"));
+  }
+}
+
+void check_out_file(const fs::path& out,
+                    const IsOwn& is_own,
+                    const std::string& content,
+                    const std::string& flag) {
+  std::error_code none;
+  if (fs::is_regular_file(out, none) && !is_own(out)) {
+    throw UsageError(concat(out.string(), " is there already and holds no ", content,
+                            "; remove it or give another ", flag));
+  }
+}
+
+IsOwn holds_run_of(const std::string& command) {
+  return [command](const fs::path& folder) {
+    std::error_code none;
+    const fs::path file = folder / "run.toml";
+    return fs::is_regular_file(file, none) && command_of(read_file(file)) == command;
+  };
+}
+
+IsOwn holds_results_of(const std::string& kind) {
+  return [kind](const fs::path& folder) {
+    try {
+      return read_ordered_json(folder / "results.json").at("kind") == kind;
+    } catch (const std::exception&) {  // none, or of somebody else
+      return false;
+    }
+  };
+}
+
+}  // namespace darkformer
