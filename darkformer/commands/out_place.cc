@@ -33,10 +33,16 @@ bool holds_files(const fs::path& folder) {
                       [](const auto& entry) { return is_leftover(entry.path()); });
 }
 
+// Without links, whether it is there or not; a name that is not stays relative otherwise.
+fs::path real_path(const fs::path& path) {
+  std::error_code none;
+  return fs::weakly_canonical(fs::absolute(path), none);
+}
+
 // The folder, or the nearest one above it that is there.
 void require_writable(const fs::path& out) {
   std::error_code none;
-  fs::path folder = fs::weakly_canonical(out, none);
+  fs::path folder = real_path(out);
   while (!fs::exists(folder, none) && folder.has_relative_path()) {
     folder = folder.parent_path();
   }
@@ -64,8 +70,7 @@ void check_out_folder(const fs::path& out, const IsOwn& is_own) {
 
 void check_outside(const fs::path& out, const fs::path& model) {
   std::error_code none;
-  const fs::path inside =
-      fs::weakly_canonical(out, none).lexically_relative(fs::weakly_canonical(model, none));
+  const fs::path inside = real_path(out).lexically_relative(real_path(model));
   if (inside == "." || fs::equivalent(out, model, none)) {
     throw UsageError(concat("--out is the model's own folder, ", model.string(), "; give another"));
   }

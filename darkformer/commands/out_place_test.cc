@@ -138,6 +138,18 @@ TEST_F(OutPlace, WhatTheCommandItselfWroteIsReplaced) {
   EXPECT_EQ(read_bytes(path("analysis/notes")), "mine");
 }
 
+TEST_F(OutPlace, NamesInTheCurrentFolder) {
+  const fs::path before = fs::current_path();
+  fs::current_path(model_);
+  EXPECT_NO_THROW(check_out_folder("new"));
+  EXPECT_NO_THROW(check_out_folder("new/deeper"));
+  EXPECT_THROW(check_outside("new", model_), UsageError);
+  EXPECT_THROW(check_outside(".", model_), UsageError);
+  EXPECT_NO_THROW(check_outside("../new", model_));
+  EXPECT_NO_THROW(check_outside("../model-2", model_));
+  fs::current_path(before);
+}
+
 TEST_F(OutPlace, LeftoversOfAKilledCallDoNotCount) {
   fs::create_directory(path("out"));
   write_bytes(path("out/.run.toml.partial"), "command");

@@ -156,10 +156,10 @@ class Convert(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
             self.assertIn(words, done.stderr)
         done = run("convert", model, "--attention", "dark", "--out", model)
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
         self.assertIn("own folder", done.stderr)
         done = run("convert", model, "--attention", "dark", "--out", model / "sub")
-        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
         self.assertIn("inside the model's own folder", done.stderr)
         self.assertEqual(list(self.out.iterdir()), [])
 
