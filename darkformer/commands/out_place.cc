@@ -25,18 +25,24 @@ bool is_leftover(const fs::path& entry) {
   return name.starts_with(".") && name.ends_with(".partial");
 }
 
+// Folders without files hold nothing.
 bool holds_files(const fs::path& folder) {
-  std::error_code failed;
-  const fs::directory_iterator entries(folder, failed);
-  require(!failed, folder.string(), ": cannot be read: ", failed.message());
-  return !std::all_of(begin(entries), end(entries),
-                      [](const auto& entry) { return is_leftover(entry.path()); });
+  try {
+    const fs::recursive_directory_iterator entries(folder);
+    return std::any_of(begin(entries), end(entries), [](const auto& entry) {
+      return (entry.is_symlink() || !entry.is_directory()) && !is_leftover(entry.path());
+    });
+  } catch (const fs::filesystem_error& error) {
+    fail(folder.string(), ": cannot be read: ", error.code().message());
+  }
 }
 
-// Without links, whether it is there or not; a name that is not stays relative otherwise.
+// Without links, whether it is there or not; as it is written where links cannot be read.
 fs::path real_path(const fs::path& path) {
-  std::error_code none;
-  return fs::weakly_canonical(fs::absolute(path), none);
+  std::error_code failed;
+  const fs::path absolute = fs::absolute(path);  // a name that is not there would stay relative
+  const fs::path real = fs::weakly_canonical(absolute, failed);
+  return failed ? absolute.lexically_normal() : real;
 }
 
 // The folder, or the nearest one above it that is there.
@@ -46,8 +52,9 @@ void require_writable(const fs::path& out) {
   while (!fs::exists(folder, none) && folder.has_relative_path()) {
     folder = folder.parent_path();
   }
-  require(faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0, out.string(),
-          ": cannot be written: ", std::strerror(errno));
+  const bool is_writable = faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+  const int reason = errno;
+  require(is_writable, out.string(), ": cannot be written: ", std::strerror(reason));
 }
 
 }  // namespace

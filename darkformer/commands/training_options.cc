@@ -164,8 +164,11 @@ void check_training_options(const TrainingOptions& options, const Context& conte
   const auto place = rank_place();
   const bool is_first = !place || place->rank == 0;  // it may have begun to write when others look
   if (is_first) {
-    check_out_folder(options.out,
-                     [](const fs::path& folder) { return fs::exists(folder / "run.toml"); });
+    check_out_folder(options.out, [&](const fs::path& folder) {
+      // pretrain makes the vocabulary before the run begins.
+      return fs::exists(folder / "run.toml") ||
+             (options.resume && fs::exists(folder / "tokenizer" / "tokenizer.model"));
+    });
   }
   if (!options.resume && is_first && fs::exists(options.out / "run.toml")) {
     throw UsageError(concat(options.out.string(),
