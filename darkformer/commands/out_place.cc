@@ -25,13 +25,11 @@ bool is_leftover(const fs::path& entry) {
   return name.starts_with(".") && name.ends_with(".partial");
 }
 
-// Folders without files hold nothing.
 bool holds_files(const fs::path& folder) {
   try {
-    const fs::recursive_directory_iterator entries(folder);
-    return std::any_of(begin(entries), end(entries), [](const auto& entry) {
-      return (entry.is_symlink() || !entry.is_directory()) && !is_leftover(entry.path());
-    });
+    const fs::directory_iterator entries(folder);
+    return !std::all_of(begin(entries), end(entries),
+                        [](const auto& entry) { return is_leftover(entry.path()); });
   } catch (const fs::filesystem_error& error) {
     fail(folder.string(), ": cannot be read: ", error.code().message());
   }

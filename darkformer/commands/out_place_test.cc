@@ -153,9 +153,7 @@ TEST_F(OutPlace, NamesInTheCurrentFolder) {
 
 TEST_F(OutPlace, LeftoversOfAKilledCallDoNotCount) {
   fs::create_directory(path("out"));
-  fs::create_directories(path("out/tokenizer"));
   write_bytes(path("out/.run.toml.partial"), "command");
-  write_bytes(path("out/tokenizer/.tokenizer.model.partial"), "half");
   EXPECT_NO_THROW(check_out_folder(path("out")));
 }
 

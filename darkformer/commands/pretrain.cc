@@ -99,8 +99,8 @@ fs::path prepare_tokenizer(const PretrainOptions& options, bool is_made, const C
   if (options.tokenizer && fs::is_directory(*options.tokenizer)) {
     return *options.tokenizer;
   }
-  fs::create_directories(folder);
   if (options.tokenizer) {
+    fs::create_directories(folder);
     fs::copy_file(*options.tokenizer, folder / "tokenizer.model",
                   fs::copy_options::overwrite_existing);
   } else {

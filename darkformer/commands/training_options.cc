@@ -167,7 +167,7 @@ void check_training_options(const TrainingOptions& options, const Context& conte
     check_out_folder(options.out, [&](const fs::path& folder) {
       // pretrain makes the vocabulary before the run begins.
       return fs::exists(folder / "run.toml") ||
-             (options.resume && fs::exists(folder / "tokenizer" / "tokenizer.model"));
+             (options.resume && fs::exists(folder / "tokenizer"));
     });
   }
   if (!options.resume && is_first && fs::exists(options.out / "run.toml")) {
