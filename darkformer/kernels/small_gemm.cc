@@ -14,13 +14,6 @@
 
 #include "darkformer/kernels/tile_product-inl.h"
 
-#ifndef DARKFORMER_KERNELS_SMALL_GEMM_SIDE
-#define DARKFORMER_KERNELS_SMALL_GEMM_SIDE
-namespace darkformer::kernels {
-constexpr std::size_t kSmallSide = 128;  // two such matrices of floats: 128 KiB of stack
-}
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
 namespace {

@@ -6,6 +6,8 @@
 
 namespace darkformer::kernels {
 
+inline constexpr std::size_t kSmallSide = 128;  // two such matrices of floats: 128 KiB of stack
+
 // Whether small_gemm takes the product, and is faster (gemm_bench). Depends on the sizes alone.
 bool is_small(const Gemm& product);
 
