@@ -73,7 +73,9 @@ int open_locked(const fs::path& partial, const fs::path& target, const OpenOnce&
       return descriptor;
     }
     close(descriptor);
-    require(locked, target.string(), ": another process is writing it now");
+    if (!locked) {
+      throw BusyError(target.string() + ": another process is writing it now");
+    }
   }
 }
 

@@ -4,14 +4,22 @@
 // Both write to ".<name>.partial" beside the target, sync it to the disk and rename it. Without
 // commit(), or when anything fails, the partial one is removed and the target is untouched. What a
 // killed process leaves behind is taken over by the next writer of the same target; two writers at
-// once are an Error, not a mixture. Not thread-safe: one object, one thread.
+// once are a BusyError, not a mixture. Not thread-safe: one object, one thread.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <string_view>
 
+#include "darkformer/base/error.h"
+
 namespace darkformer {
+
+// Another process is writing the same target.
+class BusyError : public Error {
+ public:
+  using Error::Error;
+};
 
 class AtomicFile {
  public:

@@ -127,7 +127,7 @@ TEST(AtomicFile, TwoWritersAtOnceAreAnError) {
   const auto file = folder.path() / "a.txt";
   AtomicFile first(file);
   first.write("first");
-  EXPECT_THROW(AtomicFile second(file), Error);
+  EXPECT_THROW(AtomicFile second(file), BusyError);
   first.commit();
   EXPECT_EQ(content(file), "first");
 }

@@ -1,6 +1,7 @@
 // darkformer reproduce: the paper's experiments, their claims and one page about them.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <ostream>
 
@@ -151,16 +152,25 @@ void print_claims(const reproduce::Reproduction& result,
       << '\n';
 }
 
-void do_jobs(const reproduce::Plan& plan, const ReproduceOptions& o, Context& context) {
-  Progress progress =
-      context.progress("reproduce", static_cast<std::int64_t>(plan.jobs.size()), "jobs");
+// Jobs are too unequal to be counted; the steps of their training say how long they take.
+Progress shown_progress(const reproduce::Plan& plan, const fs::path& folder) {
+  double total = 0, before = 0;
+  for (const reproduce::Job& job : plan.jobs) {
+    total += job.work;
+    before += is_finished(folder, job) ? job.work : 0;
+  }
+  return {"reproduce", std::llround(total), {.unit = "steps", .start = std::llround(before)}};
+}
+
+void do_jobs(const reproduce::Plan& plan, const ReproduceOptions& o) {
+  Progress progress = shown_progress(plan, o.out);
   reproduce::JobOptions options;
   options.folder = fs::absolute(o.out);
   options.program = fs::read_symlink("/proc/self/exe");
   options.at_once = threads();
-  options.finished = [&](const reproduce::Job& job, bool skipped) {
-    progress.advance();
-    progress.note(skipped ? "done before: " + job.name : job.name);
+  options.finished = [&](const reproduce::Job& job) {
+    progress.advance(std::llround(job.work));
+    progress.note(job.name);
   };
   reproduce::run_jobs(plan.jobs, options);
 }
@@ -179,7 +189,7 @@ void reproduce_paper(const ReproduceOptions& o, Context& context) {
   fs::create_directories(o.out);
   if (!o.report_only) {
     context.write_run_toml(o.out / "run.toml");
-    do_jobs(plan, o, context);
+    do_jobs(plan, o);
   }
   const reproduce::Reproduction result =
       read_reproduction(library, scale, plan, experiments, o.out);

@@ -75,11 +75,8 @@ class Runner {
  public:
   Runner(const std::vector<Job>& jobs, const JobOptions& options) : options_(options) {
     for (const Job& job : jobs) {
-      if (is_finished(job)) {
+      if (is_finished(options.folder, job)) {
         done_.insert(job.name);
-        if (options_.finished) {
-          options_.finished(job, true);
-        }
       } else {
         waiting_.push_back(&job);
       }
@@ -113,15 +110,6 @@ class Runner {
   }
 
  private:
-  bool is_finished(const Job& job) const {
-    const fs::path file = marker(options_.folder, job.name);
-    if (!fs::exists(file)) {
-      return false;
-    }
-    const OrderedJson stored = read_ordered_json(file);
-    return stored.value("arguments", OrderedJson()) == OrderedJson(job.arguments);
-  }
-
   bool can_start(const Job& job) const {
     const bool ready = std::all_of(job.needs.begin(), job.needs.end(),
                                    [&](const std::string& name) { return done_.count(name) == 1; });
@@ -210,7 +198,7 @@ class Runner {
     fs::remove(out), fs::remove(errors);
     done_.insert(job.name);
     if (options_.finished) {
-      options_.finished(job, false);
+      options_.finished(job);
     }
   }
 
@@ -223,6 +211,12 @@ class Runner {
 };
 
 }  // namespace
+
+bool is_finished(const fs::path& folder, const Job& job) {
+  const fs::path file = marker(folder, job.name);
+  return fs::exists(file) &&
+         read_ordered_json(file).value("arguments", OrderedJson()) == OrderedJson(job.arguments);
+}
 
 void run_jobs(const std::vector<Job>& jobs, const JobOptions& options) {
   fs::create_directories(jobs_folder(options.folder));

@@ -16,8 +16,10 @@ struct JobOptions {
   std::filesystem::path folder;   // children run in it; jobs/NAME.json are the finished ones
   std::filesystem::path program;  // absolute
   int at_once = 1;
-  std::function<void(const Job& job, bool skipped)> finished = {};
+  std::function<void(const Job& job)> finished = {};  // not those that were before
 };
+
+bool is_finished(const std::filesystem::path& folder, const Job& job);
 
 // Does what is not done yet, each job after those it needs, and those that are timed alone. A job
 // is finished when jobs/NAME.json is there, which is written whole: the arguments, the seconds and

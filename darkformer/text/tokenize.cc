@@ -6,11 +6,15 @@
 
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
+#include "darkformer/base/log.h"
 #include "darkformer/base/threads.h"
 
 namespace darkformer {
@@ -107,6 +111,34 @@ bool is_cached(const fs::path& shard, std::uint64_t key, ShardCheck check) {
   }
 }
 
+// Asks the interrupt, and so ends soon when the user wants it.
+void wait_a_moment(const fs::path& text, const TokenizeOptions& options) {
+  if (options.interrupted && options.interrupted()) {
+    throw Interrupted(text.string() + ": another process tokenises it; stopped waiting");
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+// Runs that begin together on one text: the first to come writes the shard, the others wait for it.
+// If it fails or dies, the next takes over.
+void write_or_await(const fs::path& text,
+                    const fs::path& shard,
+                    const TokenEncoder& encoder,
+                    std::uint64_t key,
+                    const TokenizeOptions& options) {
+  for (bool told = false; !is_cached(shard, key, options.check); told = true) {
+    try {
+      write_shard(text, shard, encoder, key, options);
+      return;
+    } catch (const BusyError&) {
+      if (!told) {
+        log_info(text.string(), ": another process tokenises it, waiting");
+      }
+      wait_a_moment(text, options);
+    }
+  }
+}
+
 }  // namespace
 
 ShardInfo tokenize_file(const fs::path& text,
@@ -146,7 +178,7 @@ fs::path tokenize_cached(const fs::path& text,
   fs::path shard = cache / (to_hex(key) + ".tokens");
   if (!is_cached(shard, key, options.check)) {
     require_writable(cache);
-    write_shard(text, shard, encoder, key, options);
+    write_or_await(text, shard, encoder, key, options);
   }
   return shard;
 }

@@ -47,7 +47,7 @@ std::uint64_t source_key(const std::filesystem::path& text,
                          const ReaderOptions& options);
 
 // The shard of a text in the cache folder, <source key>.tokens; made if it is not there or not
-// sound.
+// sound. While another process makes it, this one waits.
 std::filesystem::path tokenize_cached(const std::filesystem::path& text,
                                       const std::filesystem::path& cache,
                                       const TokenEncoder& encoder,

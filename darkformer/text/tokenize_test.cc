@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "darkformer/base/atomic_file.h"
+#include "darkformer/base/read_file.h"
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/text/test_files.h"
@@ -100,6 +104,53 @@ TEST_F(TokenizeTest, TheSameTextIsTokenisedOnce) {
   EXPECT_EQ(tokenize_cached(put("renamed.jsonl", json_lines(50)), cache_, counting_encoder()),
             first);
   EXPECT_EQ(calls_, 50) << "nothing was done again";
+}
+
+TEST_F(TokenizeTest, AShardThatAnotherProcessMakesIsAwaited) {
+  const fs::path text = put("a.jsonl", json_lines(20));
+  const fs::path shard = tokenize_cached(text, cache_, counting_encoder());
+  const std::string bytes = read_file(shard);
+  fs::remove(shard);
+  calls_ = 0;
+  TokenizeOptions options;
+  std::atomic<int> rounds = 0;
+  options.interrupted = [&] { return ++rounds, false; };
+  {
+    AtomicFile other(shard);
+    std::thread waiting([&] { tokenize_cached(text, cache_, counting_encoder(), options); });
+    while (rounds == 0) {
+      std::this_thread::yield();
+    }
+    other.write(bytes);
+    other.commit();
+    waiting.join();
+  }
+  EXPECT_EQ(calls_, 0);
+  EXPECT_EQ(read_file(shard), bytes);
+}
+
+TEST_F(TokenizeTest, AShardThatAnotherProcessGaveUpIsTakenOver) {
+  const fs::path text = put("a.jsonl", json_lines(20));
+  const fs::path shard = tokenize_cached(text, cache_, counting_encoder());
+  const std::string bytes = read_file(shard);
+  fs::remove(shard);
+  calls_ = 0;
+  std::optional<AtomicFile> other(std::in_place, shard);
+  TokenizeOptions options;
+  options.interrupted = [&] { return other.reset(), false; };
+  EXPECT_EQ(tokenize_cached(text, cache_, counting_encoder(), options), shard);
+  EXPECT_EQ(calls_, 20);
+  EXPECT_EQ(read_file(shard), bytes);
+}
+
+TEST_F(TokenizeTest, WaitingEndsWithAnInterrupt) {
+  const fs::path text = put("a.jsonl", json_lines(20));
+  const fs::path shard = tokenize_cached(text, cache_, counting_encoder());
+  fs::remove(shard);
+  const AtomicFile other(shard);
+  TokenizeOptions options;
+  options.interrupted = [] { return true; };
+  EXPECT_THROW(tokenize_cached(text, cache_, counting_encoder(), options), Interrupted);
 }
 
 TEST_F(TokenizeTest, WhateverChangesTheTokensChangesTheKey) {
