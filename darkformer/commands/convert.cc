@@ -39,7 +39,8 @@ bool has_converted_layer(const GemmaConfig& config, const std::vector<std::int64
 
 Moments moments_of(const ConvertOptions& o, Gemma& model, Context& context) {
   const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
-  const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
+  const EvaluationWindows windows(
+      open_data(o.data, o.cache.value_or(std::filesystem::path()), tokenizer, context), o.context);
   const std::int64_t total = std::min(o.tokens, windows.tokens());
   Progress progress = context.progress("measuring", total, "tokens");
   std::int64_t shown = 0;
@@ -82,7 +83,7 @@ Plan automatic_plan(const ConvertOptions& o, const Gemma& model) {
   require(!plan.layers.empty(), advice.file,
           o.budget ? ": the budget holds every layer as exact attention"
                    : ": advises to keep every layer exact",
-          "; nothing to convert (--attention converts all the same)");
+          "; nothing to convert (without --auto and --budget every layer is)");
   plan.masses = masses_of(advice, plan);
   return plan;
 }

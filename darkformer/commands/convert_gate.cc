@@ -19,7 +19,8 @@ NearMasses near_masses(const ConvertOptions& o,
     return {};
   }
   const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
-  const EvaluationWindows windows(open_data(o.data, {}, tokenizer, context), o.context);
+  const EvaluationWindows windows(
+      open_data(o.data, o.cache.value_or(std::filesystem::path()), tokenizer, context), o.context);
   const auto found = collect_near_mass(
       model, spec, windows, std::min(o.tokens, kEnough),
       [&](std::int64_t) { context.stop_if_interrupted("stopped; nothing was written"); });

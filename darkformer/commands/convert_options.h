@@ -27,6 +27,7 @@ struct ConvertOptions {
   std::optional<std::int64_t> budget;
   std::optional<double> clip, gate_scale, gate_bias;
   std::int64_t tokens = 65536, context = 1024;
+  std::optional<std::filesystem::path> cache;
   std::filesystem::path out;
 
   void visit(auto&& field) {
@@ -88,6 +89,8 @@ struct ConvertOptions {
     field("budget", budget,
           "with --auto: bytes that the decoding state may take at the model's longest text",
           {.value_name = "BYTES", .minimum = 1, .empty_means = "as the analysis advises"});
+    field("cache", cache, "folder for tokenised texts",
+          {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
     field("out", out, "folder to write", {.required = true, .value_name = "DIR"});
   }
 };

@@ -7,6 +7,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/commands/command.h"
+#include "darkformer/commands/convert_options.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/layer_list.h"
 #include "darkformer/commands/linearize_report.h"
@@ -109,9 +110,10 @@ void add_files(Words& words, const char* flag, const std::vector<fs::path>& file
 class Linearization {
  public:
   Linearization(const LinearizeOptions& options, Context& context)
-      : o_(options), context_(context), stages_(options.out, context) {}
+      : o_(options), context_(context), stages_(options.out, context, first_read()) {}
 
   void run() {
+    keep_inputs();
     if (o_.eval_data.empty()) {
       stages_.run("hold-out", [&] { return hold_out(); });
     }
@@ -135,6 +137,25 @@ class Linearization {
   }
 
  private:
+  // A budget that cannot be met, or an attention that cannot be, is found out after the analysis,
+  // which is not to be done again for another.
+  static std::map<std::string, std::string> first_read() {
+    std::map<std::string, std::string> options;
+    for (const char* name : {"budget", "attention", "features", "window", "centre", "keep-exact"}) {
+      options[name] = "convert";
+    }
+    return options;
+  }
+
+  void keep_inputs() const {
+    std::map<std::string, std::vector<fs::path>> inputs = {{"MODEL", {o_.model}},
+                                                           {"--data", o_.data}};
+    if (!o_.eval_data.empty()) {
+      inputs["--eval-data"] = o_.eval_data;
+    }
+    stages_.keep_inputs(inputs);
+  }
+
   fs::path analysis() const { return o_.out / "analysis"; }
   fs::path converted() const { return o_.out / "converted"; }
   fs::path transferred() const { return o_.out / "transfer"; }
@@ -201,6 +222,9 @@ class Linearization {
       add(words, "--keep-exact", layers);
     }
     add(words, "--context", o_.context, "--out", converted().string());
+    if (o_.cache) {
+      add(words, "--cache", o_.cache->string());
+    }
     return stage("convert", words, converted());
   }
 
@@ -281,10 +305,23 @@ class Linearization {
   LinearizeFacts facts_;
 };
 
-void linearize(const LinearizeOptions& options, Context& context) {
+void check_options(const LinearizeOptions& options, const Context& context) {
   if (options.budget && !options.analyze) {
     throw UsageError("--budget is met by the analysis; it has no meaning with --no-analyze");
   }
+  for (const char* name : {"attention", "features", "window", "centre"}) {
+    if (options.budget && was_given(context, name)) {
+      throw UsageError(
+          concat("--", name, " has no meaning with --budget, which chooses for each layer"));
+    }
+  }
+  if (options.tokens && was_given(context, "steps")) {
+    throw UsageError("--steps and --tokens exclude each other: both say how long to finetune");
+  }
+}
+
+void linearize(const LinearizeOptions& options, Context& context) {
+  check_options(options, context);
   check_outside(options.out, options.model);
   // What convert would refuse, before hours are spent on the way to it.
   parse_layers("--keep-exact", options.keep_exact,

@@ -5,12 +5,16 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/content_key.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/nearest_name.h"
+#include "darkformer/base/read_file.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/out_place.h"
 #include "darkformer/commands/report_context.h"
+#include "darkformer/commands/run_toml.h"
+#include "darkformer/commands/stages.h"
 #include "darkformer/report/page.h"
 #include "darkformer/reproduce/jobs.h"
 #include "darkformer/reproduce/reproduction.h"
@@ -111,6 +115,10 @@ reproduce::Inputs inputs_of(const ReproduceOptions& o,
   inputs.model = absolute_file(o.model.value_or(scale.model), "--model", " MODEL");
   inputs.seeds = o.seeds.value_or(scale.seeds);
   inputs.first_seed = context.common.seed;
+  std::vector<fs::path> all = {inputs.model};
+  all.insert(all.end(), inputs.data.begin(), inputs.data.end());
+  all.insert(all.end(), inputs.held_out.begin(), inputs.held_out.end());
+  inputs.contents = content_key(all);
   return inputs;
 }
 
@@ -140,6 +148,12 @@ OrderedJson list_json(const reproduce::Library& library) {
 void print_claims(const reproduce::Reproduction& result,
                   const ReproduceOptions& o,
                   std::ostream& out) {
+  const auto& jobs = result.plan.jobs;
+  const auto done = std::count_if(
+      jobs.begin(), jobs.end(), [&](const reproduce::Job& job) { return is_finished(o.out, job); });
+  if (done < static_cast<std::ptrdiff_t>(jobs.size())) {
+    out << "not finished: " << done << " of " << jobs.size() << " jobs are done\n";
+  }
   for (const reproduce::ClaimResult& claim : result.claims) {
     out << verdict_text(claim.verdict) << ": " << claim.claim.statement << " ("
         << interval_text(claim.interval) << ")\n";
@@ -150,6 +164,20 @@ void print_claims(const reproduce::Reproduction& result,
   }
   out << "wrote " << (o.out / "claims.json").string() << " and " << (o.out / "report.html").string()
       << '\n';
+}
+
+// A page of what is there, not of what other options would have made.
+void check_report_only(const ReproduceOptions& o, const Context& context) {
+  const fs::path file = o.out / "run.toml";
+  require(fs::exists(file), o.out.string(),
+          ": nothing was reproduced here; leave --report-only out");
+  const std::string changed =
+      changed_options(read_file(file), run_toml_text(context.command, context.fields),
+                      {"figures", "report-only", "out"});
+  if (!changed.empty()) {
+    throw UsageError(concat(o.out.string(), ": was begun with ", changed, "; --config ",
+                            file.string(), " takes its options"));
+  }
 }
 
 // Jobs are too unequal to be counted; the steps of their training say how long they take.
@@ -186,8 +214,10 @@ void reproduce_paper(const ReproduceOptions& o, Context& context) {
   const reproduce::Inputs inputs = inputs_of(o, scale, context);
   const reproduce::Plan plan = make_plan(library, experiments, scale, inputs);
   check_out_folder(o.out, holds_run_of(context.command));
-  fs::create_directories(o.out);
-  if (!o.report_only) {
+  if (o.report_only) {
+    check_report_only(o, context);
+  } else {
+    fs::create_directories(o.out);
     context.write_run_toml(o.out / "run.toml");
     do_jobs(plan, o);
   }

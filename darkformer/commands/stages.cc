@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/stages.h"
 
-#include <map>
-#include <set>
 #include <sstream>
 
+#include "darkformer/base/checksum.h"
+#include "darkformer/base/content_key.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 const std::set<std::string> kNoMatter = {"threads", "json", "verbose", "quiet", "cache"};
 
 // The lines "name = value" of the table [options] of a run.toml.
-std::map<std::string, std::string> options_of(const std::string& text) {
+std::map<std::string, std::string> options_of(const std::string& text,
+                                              const std::set<std::string>& free) {
   std::map<std::string, std::string> options;
   std::istringstream lines(text);
   bool inside = false;
@@ -30,17 +31,35 @@ std::map<std::string, std::string> options_of(const std::string& text) {
       inside = line == "[options]";
     }
     const std::size_t sign = line.find(" = ");
-    if (inside && sign != std::string::npos && !kNoMatter.contains(line.substr(0, sign))) {
-      options[line.substr(0, sign)] = line.substr(sign + 3);
+    if (!inside || sign == std::string::npos) {
+      continue;
+    }
+    const std::string name = line.substr(0, sign);
+    if (!kNoMatter.contains(name) && !free.contains(name)) {
+      options[name] = line.substr(sign + 3);
     }
   }
   return options;
 }
 
+// What a finished stage left; nothing for one that is not.
+std::optional<OrderedJson> read_stage(const fs::path& file) {
+  if (!fs::exists(file)) {
+    return std::nullopt;
+  }
+  try {
+    return read_ordered_json(file);
+  } catch (const Error& error) {
+    fail(error.what(), "; without this file the stage is done again");
+  }
+}
+
 }  // namespace
 
-std::string changed_options(const std::string& before, const std::string& now) {
-  const auto old_options = options_of(before), new_options = options_of(now);
+std::string changed_options(const std::string& before,
+                            const std::string& now,
+                            const std::set<std::string>& free) {
+  const auto old_options = options_of(before, free), new_options = options_of(now, free);
   const auto value = [](const auto& options, const std::string& name) {
     const auto found = options.find(name);
     return found == options.end() ? std::string("not given") : found->second;
@@ -63,29 +82,56 @@ std::string changed_options(const std::string& before, const std::string& now) {
   return text;
 }
 
-Stages::Stages(fs::path folder, const Context& context)
+Stages::Stages(fs::path folder,
+               const Context& context,
+               const std::map<std::string, std::string>& first_read)
     : folder_(std::move(folder)), context_(context) {
   check_out_folder(folder_, holds_run_of(context.command));
   const fs::path file = folder_ / "run.toml";
   const std::string now = run_toml_text(context.command, context.fields);
-  if (!fs::exists(file)) {
-    fs::create_directories(folder_);
-    context.write_run_toml(file);
-    return;
+  fs::create_directories(folder_);
+  lock_.emplace(folder_);
+  const std::string before = fs::exists(file) ? read_file(file) : now;
+  std::set<std::string> free;
+  for (const auto& [option, stage] : first_read) {
+    if (!fs::exists(file_of(stage))) {
+      free.insert(option);
+    }
   }
-  const std::string before = read_file(file);
-  const std::string changed = changed_options(before, now);
+  const std::string changed = changed_options(before, now, free);
   if (!changed.empty()) {
     throw UsageError(concat(folder_.string(), ": was begun with ", changed,
                             "; the same options go on, another --out starts anew"));
   }
+  context.write_run_toml(file);
+}
+
+fs::path Stages::file_of(const std::string& stage) const {
+  return folder_ / "stages" / (stage + ".json");
+}
+
+void Stages::keep_inputs(const std::map<std::string, std::vector<fs::path>>& inputs) const {
+  const fs::path file = file_of("inputs");
+  OrderedJson now;
+  for (const auto& [option, paths] : inputs) {
+    now[option] = to_hex(content_key(paths));
+  }
+  const OrderedJson before = read_stage(file).value_or(now);
+  for (const auto& [option, paths] : inputs) {
+    if (before.value(option, OrderedJson()) != now[option]) {
+      throw UsageError(concat(folder_.string(), ": ", option,
+                              " has changed since this was begun; another --out starts anew"));
+    }
+  }
+  fs::create_directories(file.parent_path());
+  write_json(file, now);
 }
 
 OrderedJson Stages::run(const std::string& name, const std::function<OrderedJson()>& work) const {
-  const fs::path file = folder_ / "stages" / (name + ".json");
-  if (fs::exists(file)) {
+  const fs::path file = file_of(name);
+  if (const auto done = read_stage(file)) {
     log_debug(name, ": done before");
-    return read_ordered_json(file);
+    return *done;
   }
   const std::string go_on =
       concat("stopped during ", name, "; the same command goes on from there");

@@ -6,6 +6,7 @@
 
 #include <sstream>
 
+#include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/scratch_folder.h"
@@ -83,6 +84,67 @@ TEST_F(StagesTest, OtherOptionsAreRefusedByName) {
     const std::string text = error.what();
     EXPECT_NE(text.find("features = 256, now 77"), std::string::npos) << text;
     EXPECT_NE(text.find("rank = not given, now 5"), std::string::npos) << text;
+  }
+}
+
+TEST_F(StagesTest, OptionsMayChangeUntilTheirStageIsDone) {
+  const std::map<std::string, std::string> first_read = {{"features", "two"}};
+  {
+    const Context here = context();
+    const Stages stages(folder, here, first_read);
+    stages.run("one", [] { return OrderedJson{{"x", 1}}; });
+  }
+  options.features = 77;
+  {
+    const Context here = context();
+    const Stages stages(folder, here, first_read);
+    stages.run("two", [] { return OrderedJson{{"x", 2}}; });
+  }
+  { const Stages same(folder, context(), first_read); }  // what was changed is kept
+  options.features = 78;
+  EXPECT_THROW(Stages(folder, context(), first_read), UsageError);
+}
+
+TEST_F(StagesTest, ChangedInputsAreRefusedByName) {
+  const fs::path text = scratch.path() / "text", weights = scratch.path() / "weights";
+  write_file_atomically(text, "one");
+  write_file_atomically(weights, "w");
+  const auto keep = [&] {
+    Stages(folder, context()).keep_inputs({{"--data", {text}}, {"MODEL", {weights}}});
+  };
+  keep();
+  keep();
+  write_file_atomically(text, "two");
+  try {
+    keep();
+    ADD_FAILURE() << "another text went on";
+  } catch (const UsageError& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find("--data has changed since this was begun"), std::string::npos) << said;
+  }
+  write_file_atomically(text, "one");
+  keep();
+}
+
+TEST_F(StagesTest, OneProcessAtATime) {
+  const Context here = context();
+  const Stages first(folder, here);
+  EXPECT_THROW(Stages(folder, here), Error);
+}
+
+TEST_F(StagesTest, ABrokenResultIsNamed) {
+  const Context here = context();
+  const Stages stages(folder, here);
+  const auto work = [] { return OrderedJson{{"x", 1}}; };
+  stages.run("one", work);
+  write_file_atomically(folder / "stages" / "one.json", "{\"x\"");
+  try {
+    stages.run("one", work);
+    ADD_FAILURE() << "a broken result was taken";
+  } catch (const Error& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find("one.json"), std::string::npos) << said;
+    EXPECT_NE(said.find("without this file the stage is done again"), std::string::npos) << said;
   }
 }
 

@@ -244,13 +244,17 @@ AnalysisAdvice::Layer read_advice(const OrderedJson& object,
   require(object.contains("advice") && object["advice"].is_object(), where,
           ": needs an object \"advice\"");
   const OrderedJson& advice = object["advice"];
+  const auto error_of = [&](const OrderedJson& from) {
+    const auto error = get_value<double>(from, "error", where);
+    require(error >= 0, where, ": \"error\" is below 0: ", error);
+    return error;
+  };
   AnalysisAdvice::Layer layer;
-  layer.advice = {read_spec(advice, head_dim, where), get_value<double>(advice, "error", where),
+  layer.advice = {read_spec(advice, head_dim, where), error_of(advice),
                   get_value<bool>(advice, "zero_shot", where),
                   get_value<std::string>(advice, "reason", where)};
   for (const OrderedJson& option : object.value("options", OrderedJson::array())) {
-    layer.options.push_back(
-        {read_spec(option, head_dim, where), get_value<double>(option, "error", where)});
+    layer.options.push_back({read_spec(option, head_dim, where), error_of(option)});
   }
   return layer;
 }
@@ -326,6 +330,9 @@ AnalysisAdvice read_analysis(const fs::path& file, const Gemma& model) {
   const auto heads = static_cast<std::size_t>(config.heads);
   for (const OrderedJson& layer : object["layers"]) {
     const std::string where = concat(name, ": layer ", advice.layers.size());
+    const auto index = get_value<std::int64_t>(layer, "layer", where);
+    require(index == static_cast<std::int64_t>(advice.layers.size()), where,
+            ": stands in the place of layer ", index);
     advice.layers.push_back(read_advice(layer, config.head_dim, where));
     advice.layers.back().reach = {
         read_lists(layer, "mass_in_windows", heads, advice.windows.size(), where),

@@ -205,8 +205,9 @@ std::string ModelAnalysis::verdict() const {
   if (counts.ready == 0) {
     return "Nothing will work zero-shot: a converted model must be finetuned before it is of use.";
   }
-  return concat("Zero-shot conversion will work for ", counts.ready, " layers only: the other ",
-                counts.trained, " must be finetuned.");
+  return concat("Zero-shot conversion will work for ", counts.ready,
+                counts.ready == 1 ? " layer" : " layers",
+                " only; to be finetuned: ", counts.trained, ".");
 }
 
 }  // namespace darkformer

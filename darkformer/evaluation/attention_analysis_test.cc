@@ -232,6 +232,13 @@ TEST(Plan, SpendsABudgetWhereItGainsMost) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(std::to_string(2 * small)), std::string::npos);
   }
+  // A step that is no bargain is taken where the better one does not fit.
+  AnalysisAdvice steps = advice;
+  steps.layers[0].options.push_back({dark(18, 0), 0.85});
+  const std::int64_t middle = bytes(dark(18, 0));
+  ASSERT_LT(middle, large);
+  EXPECT_EQ(plan_layers(steps, config, free, small + large - 1), (Specs{dark(18, 0), dark(16, 0)}));
+  EXPECT_EQ(plan_layers(steps, config, free, small + large), (Specs{dark(16, 32), dark(16, 0)}));
   // Never above the budget, and never worse for more of it.
   double before = 10.0;
   for (std::int64_t budget = 2 * small; budget <= 2 * exact; budget += 500) {

@@ -21,24 +21,18 @@ double gain(const Place& from, const Place& to) {
   return (from.error2 - to.error2) / static_cast<double>(to.bytes - from.bytes);
 }
 
-// The places worth considering, by rising bytes and falling error, each step with a smaller gain
-// than the one before: the lower convex hull.
+// The places worth considering, by rising bytes and falling error.
 std::vector<Place> frontier(std::vector<Place> places) {
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.error2 < b.error2;
   });
-  std::vector<Place> hull;
+  std::vector<Place> best;
   for (const Place& place : places) {
-    if (!hull.empty() && place.error2 >= hull.back().error2) {
-      continue;  // larger and no better
+    if (best.empty() || place.error2 < best.back().error2) {
+      best.push_back(place);
     }
-    while (hull.size() >= 2 &&
-           gain(hull[hull.size() - 2], hull.back()) <= gain(hull.back(), place)) {
-      hull.pop_back();
-    }
-    hull.push_back(place);
   }
-  return hull;
+  return best;
 }
 
 std::vector<Place> places_of(const AnalysisAdvice::Layer& layer,
@@ -54,6 +48,29 @@ std::vector<Place> places_of(const AnalysisAdvice::Layer& layer,
     }
   }
   return frontier(std::move(places));
+}
+
+// A layer's move to a larger place.
+struct Step {
+  std::size_t layer = 0, to = 0;
+};
+
+// The step with the largest gain for its bytes among all that fit into what is left.
+std::optional<Step> best_step(const std::vector<std::vector<Place>>& layers,
+                              const std::vector<std::size_t>& at,
+                              std::int64_t left) {
+  std::optional<Step> best;
+  double most = 0.0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Place& from = layers[i][at[i]];
+    for (std::size_t j = at[i] + 1; j < layers[i].size(); ++j) {
+      const Place& to = layers[i][j];
+      if (to.bytes - from.bytes <= left && gain(from, to) > most) {
+        best = {i, j}, most = gain(from, to);
+      }
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -78,22 +95,9 @@ std::vector<AttentionSpec> plan_layers(const AnalysisAdvice& advice,
   require(bytes <= *budget, "a budget of ", *budget, " bytes is too small: the smallest state by ",
           advice.file, " takes ", bytes, " bytes at ", config.max_positions, " tokens");
   std::vector<std::size_t> at(layers.size(), 0);
-  for (;;) {
-    std::size_t best = layers.size();
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const bool more = at[i] + 1 < layers[i].size() &&
-                        bytes + layers[i][at[i] + 1].bytes - layers[i][at[i]].bytes <= *budget;
-      if (more &&
-          (best == layers.size() || gain(layers[i][at[i]], layers[i][at[i] + 1]) >
-                                        gain(layers[best][at[best]], layers[best][at[best] + 1]))) {
-        best = i;
-      }
-    }
-    if (best == layers.size()) {
-      break;
-    }
-    bytes += layers[best][at[best] + 1].bytes - layers[best][at[best]].bytes;
-    ++at[best];
+  while (const auto step = best_step(layers, at, *budget - bytes)) {
+    bytes += layers[step->layer][step->to].bytes - layers[step->layer][at[step->layer]].bytes;
+    at[step->layer] = step->to;
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     plan.push_back(layers[i][at[i]].spec);

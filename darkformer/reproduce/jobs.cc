@@ -213,9 +213,13 @@ class Runner {
 }  // namespace
 
 bool is_finished(const fs::path& folder, const Job& job) {
-  const fs::path file = marker(folder, job.name);
-  return fs::exists(file) &&
-         read_ordered_json(file).value("arguments", OrderedJson()) == OrderedJson(job.arguments);
+  return has_result(folder, job.name) &&
+         read_ordered_json(marker(folder, job.name)).value("arguments", OrderedJson()) ==
+             OrderedJson(job.arguments);
+}
+
+bool has_result(const fs::path& folder, const std::string& name) {
+  return fs::exists(marker(folder, name));
 }
 
 void run_jobs(const std::vector<Job>& jobs, const JobOptions& options) {

@@ -20,6 +20,8 @@ struct JobOptions {
 };
 
 bool is_finished(const std::filesystem::path& folder, const Job& job);
+// By its name alone, which holds its arguments.
+bool has_result(const std::filesystem::path& folder, const std::string& name);
 
 // Does what is not done yet, each job after those it needs, and those that are timed alone. A job
 // is finished when jobs/NAME.json is there, which is written whole: the arguments, the seconds and

@@ -162,6 +162,18 @@ TEST(Plan, names_depend_on_the_settings) {
   EXPECT_EQ(t.runs[0].settings["warmup"], 16);  // taken over from s
 }
 
+TEST(Plan, names_depend_on_what_is_read) {
+  const Library library = small_library();
+  Inputs inputs = {"model", {"data"}, {"held"}, 1, 1};
+  const Plan before = make_plan(library, {"one"}, library.scales.at("s"), inputs);
+  inputs.contents = 1;
+  const Plan after = make_plan(library, {"one"}, library.scales.at("s"), inputs);
+  ASSERT_EQ(before.jobs.size(), after.jobs.size());
+  for (std::size_t i = 0; i < before.jobs.size(); ++i) {
+    EXPECT_NE(before.jobs[i].name, after.jobs[i].name);
+  }
+}
+
 TEST(Plan, spreads_a_grid) {
   EXPECT_EQ(spread_values({1, 2, 3, 4, 5}, 2), (std::vector<OrderedJson>{1, 5}));
   EXPECT_EQ(spread_values({1, 2, 3, 4, 5}, 3), (std::vector<OrderedJson>{1, 3, 5}));

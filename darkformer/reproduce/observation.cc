@@ -72,9 +72,7 @@ void observe_spectra(const PlannedRun& run, const fs::path& folder, Observation&
 }
 
 bool is_finished(const PlannedRun& run, const fs::path& folder) {
-  const auto there = [&](const std::string& job) {
-    return job.empty() || fs::exists(folder / "jobs" / (job + ".json"));
-  };
+  const auto there = [&](const std::string& job) { return job.empty() || has_result(folder, job); };
   bool all = there(run.main_job) && there(run.evaluation);
   for (const auto& [share, job] : run.spectra) {
     all = all && there(job);

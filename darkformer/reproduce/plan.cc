@@ -82,8 +82,9 @@ class Planner {
   }
 
   // Appends what every job has, and names it after what it does.
-  static void finish(Job& job) {
+  void finish(Job& job) const {
     KeyBuilder key;
+    key.add(inputs_.contents);
     for (const std::string& argument : job.arguments) {
       key.add(argument);
     }

@@ -12,7 +12,7 @@
 namespace darkformer::reproduce {
 
 // One call of the program in the folder of the reproduction. Its name holds a checksum of its
-// arguments: what was done with other settings is never taken for it.
+// arguments and of what it reads: what was done with others is never taken for it.
 struct Job {
   std::string name;
   std::vector<std::string> arguments;
@@ -45,6 +45,7 @@ struct Inputs {
   std::string model;
   std::vector<std::string> data, held_out;
   std::int64_t seeds = 1, first_seed = 1;
+  std::uint64_t contents = 0;  // of the model and the texts: other bytes are other jobs
 };
 
 Plan make_plan(const Library& library,

@@ -167,7 +167,7 @@ std::vector<OrderedJson> run_tables(const Reproduction& all, const Experiment& e
 std::vector<OrderedJson> variance_statements(const Plan& plan, const fs::path& folder) {
   std::vector<OrderedJson> statements;
   for (const PlannedRun& run : plan.runs) {
-    if (run.command == "variance" && statements.empty()) {
+    if (run.command == "variance" && statements.empty() && has_result(folder, run.main_job)) {
       const OrderedJson result = job_result(folder, run.main_job);
       for (const OrderedJson& statement : result.value("statements", OrderedJson::array())) {
         statements.push_back(statement);

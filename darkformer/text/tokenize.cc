@@ -7,12 +7,12 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "darkformer/base/atomic_file.h"
+#include "darkformer/base/content_key.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
 #include "darkformer/base/threads.h"
@@ -51,19 +51,6 @@ void write_batch(std::vector<Piece>& batch, const TokenEncoder& encoder, TokenSh
       writer.end_document();
     }
   }
-}
-
-std::uint64_t content_checksum(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), path.string(), ": cannot be opened for reading");
-  Checksum sum;
-  std::vector<char> buffer(std::size_t{1} << 20);
-  while (file) {
-    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    sum.update(buffer.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  require(!file.bad(), path.string(), ": reading failed");
-  return sum.value();
 }
 
 ShardInfo write_shard(const fs::path& text,
@@ -159,7 +146,7 @@ std::uint64_t source_key(const fs::path& text,
   const bool plain = format == TextFormat::kPlainText;
   return KeyBuilder()
       .add("darkformer tokens 1")
-      .add(content_checksum(text))
+      .add(file_checksum(text))
       .add(fs::file_size(text))
       .add(encoder.fingerprint)
       .add(static_cast<std::uint64_t>(format))
