@@ -12,7 +12,7 @@ CLAIMS = [
                {"run": "r/b", "quantity": "accuracy", "mean": 0.25, "low": None, "high": None}]},
     {"experiment": "one", "name": "b", "statement": "not done", "measure": "nothing", "above": 0, "mean": None, "low": None, "high": None,
      "values": [], "verdict": "not measured", "terms": [{"run": "r/a", "quantity": "accuracy", "mean": 0.5, "low": 0.4, "high": 0.6}]},
-    {"experiment": "variance", "name": "Lemma 1", "statement": "it is unbiased", "measure": "0.1 errors", "verdict": "holds"},
+    {"experiment": "variance", "name": "Lemma 1", "statement": "|x| is unbiased", "measure": "0.1 errors", "verdict": "holds"},
 ]
 
 
@@ -26,7 +26,7 @@ class ReproductionTables(ToolTest):
         self.assertIn("### one\n\n| statement |", filled)
         self.assertIn("| A beats B | A minus B | 0.125 [0.1, 0.15] | holds |\n", filled)
         self.assertIn("| not done | nothing | – | not measured |\n", filled)
-        self.assertIn("| Lemma 1 | it is unbiased | 0.1 errors | holds |\n", filled)
+        self.assertIn("| Lemma 1 | \\|x\\| is unbiased | 0.1 errors | holds |\n", filled)
         self.assertIn("| `r/b` | accuracy | 0.25 |\n", filled)
         self.assertEqual(filled.count("`r/a`"), 1)
         self.assertTrue(filled.endswith("<!-- end -->\nafter\n"))

@@ -76,6 +76,12 @@ struct ConvertOptions {
           {.value_name = "LAYERS", .empty_means = "all layers without a sliding window"});
     field("keep-exact", keep_exact, "layers to leave exact, counted from 0: numbers or ranges",
           {.value_name = "LAYERS"});
+    visit_reading(field);
+    field("out", out, "folder to write", {.required = true, .value_name = "DIR"});
+  }
+
+  // Where means, covariances and advice come from.
+  void visit_reading(auto&& field) {
     field("data", data,
           "text to take means and covariances from (.txt, .jsonl, .json.gz, .zst or token shards)");
     field("tokens", tokens, "tokens of --data to read", {.minimum = 1});
@@ -91,7 +97,6 @@ struct ConvertOptions {
           {.value_name = "BYTES", .minimum = 1, .empty_means = "as the analysis advises"});
     field("cache", cache, "folder for tokenised texts",
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
-    field("out", out, "folder to write", {.required = true, .value_name = "DIR"});
   }
 };
 

@@ -36,10 +36,11 @@ struct ReproduceOptions {
   void visit(auto&& field) {
     field("figures", figures, "experiments to do",
           {.positional = true, .value_name = "FIGURE", .empty_means = "all"});
-    field("scale", scale,
-          "size of it all: tiny is the embedded model in about two hours of two cores, small a day "
-          "of a workstation, gemma-2b the paper's own; miniature is for tests",
-          {.choices = {"tiny", "small", "gemma-2b", "miniature"}});
+    field(
+        "scale", scale,
+        "size of it all: tiny is the embedded model in one to two hours of two cores, small a day "
+        "of a workstation, gemma-2b the paper's own; miniature is for tests",
+        {.choices = {"tiny", "small", "gemma-2b", "miniature"}});
     field("seeds", seeds, "seeds of draws and data, from --seed on",
           {.minimum = 1, .empty_means = "what the scale says"});
     field("quick", quick, "the budgets of a few minutes and one seed, with the scale's own model");
