@@ -146,6 +146,12 @@ OrderedJson list_json(const reproduce::Library& library) {
   return {{"experiments", list}};
 }
 
+std::size_t finished_jobs(const reproduce::Plan& plan, const fs::path& folder) {
+  return static_cast<std::size_t>(
+      std::count_if(plan.jobs.begin(), plan.jobs.end(),
+                    [&](const reproduce::Job& job) { return is_finished(folder, job); }));
+}
+
 void print_claims(const reproduce::Reproduction& result,
                   const ReproduceOptions& o,
                   std::ostream& out) {
@@ -168,7 +174,9 @@ void print_claims(const reproduce::Reproduction& result,
 }
 
 // A page of what is there, not of what other options would have made.
-void check_report_only(const ReproduceOptions& o, const Context& context) {
+void check_report_only(const ReproduceOptions& o,
+                       const reproduce::Plan& plan,
+                       const Context& context) {
   const fs::path file = o.out / "run.toml";
   require(fs::exists(file), o.out.string(),
           ": nothing was reproduced here; leave --report-only out");
@@ -179,6 +187,8 @@ void check_report_only(const ReproduceOptions& o, const Context& context) {
     throw UsageError(concat(o.out.string(), ": was begun with ", changed, "; --config ",
                             file.string(), " takes its options"));
   }
+  require(finished_jobs(plan, o.out) > 0, o.out.string(),
+          ": nothing is finished here of these experiments, this model and these texts");
 }
 
 // Jobs are too unequal to be counted; the steps of their training say how long they take.
@@ -216,7 +226,7 @@ void reproduce_paper(const ReproduceOptions& o, Context& context) {
   const reproduce::Plan plan = make_plan(library, experiments, scale, inputs);
   check_out_folder(o.out, holds_run_of(context.command));
   if (o.report_only) {
-    check_report_only(o, context);
+    check_report_only(o, plan, context);
   } else {
     fs::create_directories(o.out);
     context.write_run_toml(o.out / "run.toml");
