@@ -105,11 +105,12 @@ class Linearize(unittest.TestCase):
         self.assertEqual(other.stderr.count("\n"), 1, other.stderr)
         self.assertIn("window = 16, now 0", other.stderr)
 
-    def test_impossible_layers_are_refused_at_once(self):
-        done = self.call("impossible", "--keep-exact", "99")
-        self.assertEqual(done.returncode, 2)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertFalse((self.root / "impossible").exists())
+    def test_what_cannot_be_is_refused_at_once(self):
+        for options in (["--keep-exact", "99"], ["--budget", "90000", "--features", "16"], ["--budget", "90000", "--no-analyze"]):
+            done = self.call("impossible", *options)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertFalse((self.root / "impossible").exists())
 
 
 if __name__ == "__main__":

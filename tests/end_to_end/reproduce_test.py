@@ -93,6 +93,33 @@ class Reproduce(unittest.TestCase):
             weights = Path("runs") / name.name / "final" / "model.safetensors"
             self.assertEqual((self.root / "killed" / weights).read_bytes(), (self.root / "whole" / weights).read_bytes())
 
+    def test_a_report_is_of_what_is_there(self):
+        """--report-only: with missing jobs, never with other options or other texts than those of the folder"""
+        for name in ("text.txt", "held-out.txt"):
+            (self.root / ("own-" + name)).write_bytes((self.root / name).read_bytes())
+        command = self.command("partial", "covariance-data")
+        command = [self.root / ("own-" + word.name) if isinstance(word, Path) and word.suffix == ".txt" else word for word in command]
+        report = lambda *more: subprocess.run([*command, "--report-only", *more], capture_output=True, text=True, check=False,
+                                              env=self.environment())
+        self.assertIn("nothing was reproduced here", report().stderr)
+        self.assertFalse((self.root / "partial").exists())
+        self.assertEqual(subprocess.run(command, capture_output=True, check=False, env=self.environment()).returncode, 0)
+        claims = (self.root / "partial" / "claims.json").read_text()
+        both = report("variance", "qkv-only")  # of which nothing is done
+        self.assertEqual(both.returncode, 0, both.stderr)
+        self.assertIn('"not measured"', (self.root / "partial" / "claims.json").read_text())
+        self.assertEqual(report().returncode, 0)
+        self.assertEqual((self.root / "partial" / "claims.json").read_text(), claims)
+        other = report("--quick")
+        self.assertEqual((other.returncode, other.stderr.count("\n")), (2, 1), other.stderr)
+        self.assertIn("quick = false, now true", other.stderr)
+        with (self.root / "own-text.txt").open("a") as text:
+            text.write("one more sentence\n")
+        changed = report()
+        self.assertEqual(changed.returncode, 1)
+        self.assertIn("nothing is finished here", changed.stderr)
+        self.assertEqual((self.root / "partial" / "claims.json").read_text(), claims)
+
     def test_mistakes_are_one_line(self):
         for words, said, code in ((["qkv-onyl"], "qkv-only", 2), (["--scale", "gemma-2b"], "--model", 2),
                                   (["--data", "nowhere.txt"], "nowhere.txt", 1)):
