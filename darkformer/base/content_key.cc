@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <system_error>
 
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
@@ -36,6 +37,10 @@ void add_folder(const fs::path& folder, KeyBuilder& key) {
 }  // namespace
 
 std::uint64_t file_checksum(const fs::path& path) {
+  std::error_code code;
+  const fs::file_status status = fs::status(path, code);
+  require(fs::exists(status), path.string(), ": cannot be opened: ", code.message());
+  require(fs::is_regular_file(status), path.string(), ": not a regular file");
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), path.string(), ": cannot be opened for reading");
   Checksum sum;

@@ -8,7 +8,7 @@
 
 namespace darkformer {
 
-// XXH64 of the whole file. Error: it cannot be read.
+// XXH64 of the whole file. Error: it cannot be read, or is a pipe, which would block.
 std::uint64_t file_checksum(const std::filesystem::path& file);
 
 // Of the bytes of each path, in this order. Of a folder those of its configuration, weights and

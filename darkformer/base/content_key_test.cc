@@ -3,6 +3,7 @@
 #include "darkformer/base/content_key.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/checksum.h"
@@ -46,8 +47,11 @@ TEST_F(ContentKey, AFolderIsItsModel) {
   EXPECT_NE(before, key("one"));
 }
 
-TEST_F(ContentKey, WhatIsNotThereIsAnError) {
+TEST_F(ContentKey, WhatCannotBeReadIsAnError) {
   EXPECT_THROW(content_key({scratch_.path() / "missing"}), Error);
+  const fs::path pipe = scratch_.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(content_key({pipe}), Error);
 }
 
 }  // namespace

@@ -155,11 +155,9 @@ std::size_t finished_jobs(const reproduce::Plan& plan, const fs::path& folder) {
 void print_claims(const reproduce::Reproduction& result,
                   const ReproduceOptions& o,
                   std::ostream& out) {
-  const auto& jobs = result.plan.jobs;
-  const auto done = std::count_if(
-      jobs.begin(), jobs.end(), [&](const reproduce::Job& job) { return is_finished(o.out, job); });
-  if (done < static_cast<std::ptrdiff_t>(jobs.size())) {
-    out << "not finished: " << done << " of " << jobs.size() << " jobs are done\n";
+  const std::size_t all = result.plan.jobs.size(), done = finished_jobs(result.plan, o.out);
+  if (done < all) {
+    out << "not finished: " << done << " of " << all << " jobs are done\n";
   }
   for (const reproduce::ClaimResult& claim : result.claims) {
     out << verdict_text(claim.verdict) << ": " << claim.claim.statement << " ("

@@ -138,15 +138,12 @@ ShardInfo tokenize_file(const fs::path& text,
 std::uint64_t source_key(const fs::path& text,
                          const TokenEncoder& encoder,
                          const ReaderOptions& options) {
-  std::error_code code;
-  const fs::file_status status = fs::status(text, code);
-  require(fs::exists(status), text.string(), ": cannot be opened: ", code.message());
-  require(fs::is_regular_file(status), text.string(), ": not a regular file");
+  const std::uint64_t bytes = file_checksum(text);
   const TextFormat format = text_format(text);
   const bool plain = format == TextFormat::kPlainText;
   return KeyBuilder()
       .add("darkformer tokens 1")
-      .add(file_checksum(text))
+      .add(bytes)
       .add(fs::file_size(text))
       .add(encoder.fingerprint)
       .add(static_cast<std::uint64_t>(format))
