@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/content_key.h"
 #include "darkformer/base/error.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/convert_options.h"
@@ -110,10 +111,13 @@ void add_files(Words& words, const char* flag, const std::vector<fs::path>& file
 class Linearization {
  public:
   Linearization(const LinearizeOptions& options, Context& context)
-      : o_(options), context_(context), stages_(options.out, context, first_read()) {}
+      : o_(options),
+        context_(context),
+        inputs_(input_keys(options)),
+        stages_(options.out, context, first_read()) {}
 
   void run() {
-    keep_inputs();
+    stages_.keep_inputs(inputs_);
     if (o_.eval_data.empty()) {
       stages_.run("hold-out", [&] { return hold_out(); });
     }
@@ -147,13 +151,10 @@ class Linearization {
     return options;
   }
 
-  void keep_inputs() const {
-    std::map<std::string, std::vector<fs::path>> inputs = {{"MODEL", {o_.model}},
-                                                           {"--data", o_.data}};
-    if (!o_.eval_data.empty()) {
-      inputs["--eval-data"] = o_.eval_data;
-    }
-    stages_.keep_inputs(inputs);
+  static std::map<std::string, std::uint64_t> input_keys(const LinearizeOptions& o) {
+    return {{"MODEL", content_key({o.model})},
+            {"--data", content_key(o.data)},
+            {"--eval-data", content_key(o.eval_data)}};
   }
 
   fs::path analysis() const { return o_.out / "analysis"; }
@@ -301,6 +302,7 @@ class Linearization {
 
   const LinearizeOptions& o_;
   Context& context_;
+  const std::map<std::string, std::uint64_t> inputs_;  // read before a folder is made
   Stages stages_;
   LinearizeFacts facts_;
 };

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "darkformer/base/checksum.h"
-#include "darkformer/base/content_key.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
@@ -110,14 +109,14 @@ fs::path Stages::file_of(const std::string& stage) const {
   return folder_ / "stages" / (stage + ".json");
 }
 
-void Stages::keep_inputs(const std::map<std::string, std::vector<fs::path>>& inputs) const {
+void Stages::keep_inputs(const std::map<std::string, std::uint64_t>& keys) const {
   const fs::path file = file_of("inputs");
   OrderedJson now;
-  for (const auto& [option, paths] : inputs) {
-    now[option] = to_hex(content_key(paths));
+  for (const auto& [option, key] : keys) {
+    now[option] = to_hex(key);
   }
   const OrderedJson before = read_stage(file).value_or(now);
-  for (const auto& [option, paths] : inputs) {
+  for (const auto& [option, key] : keys) {
     if (before.value(option, OrderedJson()) != now[option]) {
       throw UsageError(concat(folder_.string(), ": ", option,
                               " has changed since this was begun; another --out starts anew"));

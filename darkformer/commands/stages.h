@@ -27,9 +27,9 @@ class Stages {
          const Context& context,
          const std::map<std::string, std::string>& first_read = {});
 
-  // What the stages read, by option. UsageError: an option's files have changed since they were
-  // first given here.
-  void keep_inputs(const std::map<std::string, std::vector<std::filesystem::path>>& inputs) const;
+  // Content keys of what the stages read, by option. UsageError: an option's files have changed
+  // since they were first given here.
+  void keep_inputs(const std::map<std::string, std::uint64_t>& keys) const;
 
   // The result of the stage: read if it was finished before, else made by `work` and kept. A stop
   // inside says that the same command goes on.

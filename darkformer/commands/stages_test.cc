@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "darkformer/base/atomic_file.h"
+#include "darkformer/base/content_key.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/scratch_folder.h"
@@ -110,7 +111,8 @@ TEST_F(StagesTest, ChangedInputsAreRefusedByName) {
   write_file_atomically(text, "one");
   write_file_atomically(weights, "w");
   const auto keep = [&] {
-    Stages(folder, context()).keep_inputs({{"--data", {text}}, {"MODEL", {weights}}});
+    Stages(folder, context())
+        .keep_inputs({{"--data", content_key({text})}, {"MODEL", content_key({weights})}});
   };
   keep();
   keep();

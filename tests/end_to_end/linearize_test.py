@@ -111,6 +111,10 @@ class Linearize(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
             self.assertFalse((self.root / "impossible").exists())
+        done = self.call("impossible", "--eval-data", self.root / "missing.jsonl")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("missing.jsonl: cannot be opened", done.stderr)
+        self.assertFalse((self.root / "impossible").exists())
 
 
 if __name__ == "__main__":
