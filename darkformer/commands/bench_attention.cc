@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iomanip>
 #include <ostream>
+#include <sstream>
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/threads.h"
@@ -21,13 +22,14 @@ constexpr std::int64_t kLongestExact = 16384, kLongestRivalExact = 4096;
 // A backward pass makes 2.5 times the products of a forward pass.
 constexpr double kBothOverForward = 3.5;
 
+// Ratios are of neighbouring runs (bench_timing.h).
 struct Pass {
   Timing ours, rival;
-  double gflops = 0.0;  // useful operations of ours, 0 where they are not counted
-  double peak = 0.0;    // of all threads, measured in turn with ours
-
-  double ratio() const { return rival.seconds / ours.seconds; }
-  double share() const { return gflops / peak; }
+  double gflops = 0.0;    // useful operations of ours, 0 where they are not counted
+  double peak = 0.0;      // of all threads
+  double share = 0.0;     // of that peak
+  double ratio = 0.0;     // the rival's time over ours
+  double speed_up = 0.0;  // the time on one thread over ours, 0 where it was not measured
 };
 
 struct Row {
@@ -40,22 +42,35 @@ Pass measure_pass(const std::function<void()>& ours,
                   const std::function<void()>& rival,
                   bool with_rival,
                   double flops = 0.0) {
+  const auto on_one_thread = [](const std::function<void()>& body) {
+    return [body] {
+      const ThreadCount one(1);
+      body();
+    };
+  };
+  const bool scaling = threads() > 1 && flops > 0.0;
   kernels::Yardstick yardstick;
-  std::vector<std::function<void()>> bodies = {ours, [&] {
-                                                 const ThreadCount one(1);
-                                                 yardstick.run();
-                                               }};
+  std::vector<std::function<void()>> bodies = {ours, on_one_thread([&] { yardstick.run(); })};
+  if (scaling) {
+    bodies.push_back(on_one_thread(ours));
+  }
   if (with_rival) {
     bodies.push_back(rival);
   }
   const std::vector<Timing> timings = time_in_turn(bodies);
   Pass pass;
   pass.ours = timings[0];
-  pass.peak = threads() * kernels::Yardstick::kGflop / timings[1].seconds;
-  if (with_rival) {
-    pass.rival = timings[2];
-  }
   pass.gflops = flops / pass.ours.seconds / 1e9;
+  const double peak_gflop = threads() * kernels::Yardstick::kGflop;
+  pass.peak = peak_gflop / timings[1].seconds;
+  pass.share = ratio_in_turn(timings[1], pass.ours) * flops / 1e9 / peak_gflop;
+  if (scaling) {
+    pass.speed_up = ratio_in_turn(timings[2], pass.ours);
+  }
+  if (with_rival) {
+    pass.rival = timings.back();
+    pass.ratio = ratio_in_turn(pass.rival, pass.ours);
+  }
   return pass;
 }
 
@@ -102,22 +117,29 @@ std::int64_t crossing(const BenchOptions& options, std::int64_t size, std::int64
   return 0;
 }
 
-// Wide enough for all, so that both passes of both kinds have the same columns.
+void print_times(double value, std::ostream& out) {
+  if (value > 0.0) {
+    out << std::setprecision(1) << std::setw(6) << value << "x";
+  } else {
+    out << std::setw(7) << "-";
+  }
+}
+
+// As wide whatever was measured, so that all rows have the same columns.
 void print_pass(const Pass& pass, bool share, std::ostream& out) {
   if (!pass.ours.measured()) {
-    out << std::setw(10) << "-" << std::setw(6) << "-" << std::setw(7) << "-";
+    out << std::setw(10) << "-" << std::setw(5) << "-" << std::setw(7) << "-";
     return;
   }
   out << std::setprecision(2) << std::setw(10) << 1e3 * pass.ours.seconds << std::setprecision(0)
       << std::setw(4) << 100 * pass.ours.spread << "%";
   if (share) {
-    out << std::setw(5) << 100 * pass.share() << "%";
+    out << std::setw(5) << 100 * pass.share << "%";
   }
-  if (pass.rival.measured()) {
-    out << std::setprecision(1) << std::setw(6) << pass.ratio() << "x";
-  } else {
-    out << std::setw(7) << "-";
+  if (share && threads() > 1) {
+    print_times(pass.speed_up, out);
   }
+  print_times(pass.ratio, out);
 }
 
 void print(const Row& row, std::ostream& out) {
@@ -138,11 +160,24 @@ void print_head(const BenchOptions& options, std::ostream& out) {
       << " (ms) and their spread; peak: share of the rate of 256 x 256 products;\nrival: the same "
          "in plain ATen calls"
       << (core.empty() ? "" : ", OpenBLAS core " + core)
-      << ", as times of ours; MB: q, k, v and the output\n"
-      << "                       -- features forward ------- -- + backward ------------- "
-         "-- exact forward ---- -- + backward -------\n"
-      << "head feat length     MB      time      peak  rival      time      peak  rival      time "
-         "      rival      time       rival\n";
+      << ", as times of ours; MB: q, k, v and the output"
+      << (threads() > 1 ? ";\n1 thr: the time on one thread, as times of ours\n" : "\n");
+  std::ostringstream titles, names;
+  titles << std::string(23, ' ');
+  names << "head feat length     MB";
+  const auto columns = [&](const std::string& title, bool share) {
+    std::ostringstream of_pass;
+    of_pass << std::setw(10) << "time" << std::setw(5) << "" << (share ? "  peak" : "")
+            << (share && threads() > 1 ? "  1 thr" : "") << "  rival";
+    names << of_pass.str();
+    titles << " " << std::left << std::setfill('-')
+           << std::setw(static_cast<int>(of_pass.str().size()) - 1) << "-- " + title + " ";
+  };
+  columns("features forward", true);
+  columns("+ backward", true);
+  columns("exact forward", false);
+  columns("+ backward", false);
+  out << titles.str() << "\n" << names.str() << "\n";
 }
 
 OrderedJson json_of(const Pass& pass) {
@@ -150,11 +185,14 @@ OrderedJson json_of(const Pass& pass) {
   object["seconds"] = pass.ours.seconds, object["spread"] = pass.ours.spread;
   if (pass.gflops > 0.0) {
     object["gflops"] = pass.gflops, object["peak_gflops"] = pass.peak,
-    object["share_of_peak"] = pass.share();
+    object["share_of_peak"] = pass.share;
+  }
+  if (pass.speed_up > 0.0) {
+    object["speed_up"] = pass.speed_up;
   }
   if (pass.rival.measured()) {
     object["rival_seconds"] = pass.rival.seconds, object["rival_spread"] = pass.rival.spread,
-    object["ratio"] = pass.ratio();
+    object["ratio"] = pass.ratio;
   }
   return object;
 }

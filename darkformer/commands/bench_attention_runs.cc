@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
+#include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/rivals/plain_attention.h"
 
 namespace darkformer {
@@ -53,7 +54,7 @@ AttentionRuns::AttentionRuns(std::int64_t heads,
 
 Tensor AttentionRuns::features_forward() const {
   const DarkAttention& s = problem_.shape;
-  Tensor o = at::empty_like(d_o_);
+  Tensor o = ops::fresh_tensor_like(d_o_);
   kernels::DarkCache cache;
   kernels::dark_attention(s, problem_.inputs(), heads_of<float>(o), cache, false);
   return o;
@@ -61,8 +62,8 @@ Tensor AttentionRuns::features_forward() const {
 
 void AttentionRuns::features_both() const {
   const DarkAttention& s = problem_.shape;
-  const Tensor o = at::empty_like(d_o_), dq = at::empty_like(q_), dk = at::empty_like(k_),
-               dv = at::empty_like(v_);
+  const Tensor o = ops::fresh_tensor_like(d_o_), dq = ops::fresh_tensor_like(q_),
+               dk = ops::fresh_tensor_like(k_), dv = ops::fresh_tensor_like(v_);
   kernels::DarkCache cache;
   kernels::dark_attention(s, problem_.inputs(), heads_of<float>(o), cache, true);
   kernels::DarkGradients gradients;
@@ -81,15 +82,15 @@ kernels::ExactAttention AttentionRuns::exact_shape() const {
 }
 
 Tensor AttentionRuns::exact_forward() const {
-  Tensor o = at::empty_like(d_o_);
+  Tensor o = ops::fresh_tensor_like(d_o_);
   const kernels::DarkInputs in = problem_.inputs();
   kernels::exact_attention(exact_shape(), {in.q, in.k, in.v}, {heads_of<float>(o), {}});
   return o;
 }
 
 void AttentionRuns::exact_both() const {
-  const Tensor o = at::empty_like(d_o_), dq = at::empty_like(q_), dk = at::empty_like(k_),
-               dv = at::empty_like(v_);
+  const Tensor o = ops::fresh_tensor_like(d_o_), dq = ops::fresh_tensor_like(q_),
+               dk = ops::fresh_tensor_like(k_), dv = ops::fresh_tensor_like(v_);
   const Tensor lse = at::empty({q_.size(0), q_.size(1), q_.size(2), 1}, q_.options());
   const kernels::DarkInputs in = problem_.inputs();
   kernels::exact_attention(exact_shape(), {in.q, in.k, in.v},

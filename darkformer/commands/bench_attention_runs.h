@@ -12,7 +12,7 @@
 namespace darkformer {
 
 // Causal attention of random q, k, v with as many kv heads as heads. What a run allocates and
-// gives back is part of its time, on both sides.
+// gives back is part of its time, on both sides; ours allocates as the ops do (ops/fresh_tensor.h).
 class AttentionRuns {
  public:
   AttentionRuns(std::int64_t heads, std::int64_t length, std::int64_t size, std::int64_t features);

@@ -84,5 +84,21 @@ TEST(Bench, RunsAreTakenInTurn) {
   ASSERT_EQ(timings.size(), 2U);
 }
 
+TEST(Bench, RatiosAreOfNeighbours) {
+  // The machine became three times slower after two turns, and `below` had one run more.
+  const Timing above{0.0, 0.0, {2.0, 2.0, 6.0, 6.0}}, below{0.0, 0.0, {1.0, 1.0, 3.0, 3.0, 9.0}};
+  EXPECT_DOUBLE_EQ(ratio_in_turn(above, below), 2.0);
+}
+
+TEST(Bench, AttentionOnTwoThreadsTellsTheGainOverOne) {
+  std::vector<std::string> words = {
+      "bench", "attention",   "--lengths",    "64", "--threads",  "2", "--heads",
+      "2",     "--no-rivals", "--head-sizes", "16", "--features", "8"};
+  EXPECT_NE(run(words).out.find("1 thr"), std::string::npos);
+  words.push_back("--json");
+  const Json row = run(words).json()["rows"][0];
+  expect_numbers(Json::array({row["forward"], row["forward_backward"]}), {"speed_up"});
+}
+
 }  // namespace
 }  // namespace darkformer

@@ -19,10 +19,11 @@ double now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-Timing summary(std::vector<double> runs) {
-  std::sort(runs.begin(), runs.end());
-  const double median = runs[runs.size() / 2];
-  return {median, (runs[runs.size() * 3 / 4] - runs[runs.size() / 4]) / median};
+Timing summary(const std::vector<double>& runs) {
+  std::vector<double> sorted = runs;
+  std::sort(sorted.begin(), sorted.end());
+  const double median = sorted[runs.size() / 2];
+  return {median, (sorted[runs.size() * 3 / 4] - sorted[runs.size() / 4]) / median, runs};
 }
 
 }  // namespace
@@ -68,6 +69,14 @@ std::vector<Timing> time_in_turn(const std::vector<std::function<void()>>& bodie
     timings.push_back(summary(times));
   }
   return timings;
+}
+
+double ratio_in_turn(const Timing& above, const Timing& below) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(above.runs.size(), below.runs.size()); ++i) {
+    ratios.push_back(above.runs[i] / below.runs[i]);
+  }
+  return summary(ratios).seconds;
 }
 
 Timing time_runs(const std::function<void()>& body, double budget) {

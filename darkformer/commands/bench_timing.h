@@ -9,8 +9,9 @@
 namespace darkformer {
 
 struct Timing {
-  double seconds = 0.0;  // the median of a run
-  double spread = 0.0;   // (third quartile - first) / median
+  double seconds = 0.0;      // the median of a run
+  double spread = 0.0;       // (third quartile - first) / median
+  std::vector<double> runs;  // in their order
 
   bool measured() const { return seconds > 0.0; }
 };
@@ -35,6 +36,9 @@ std::string clock_name();  // "CPU time", "wall time"
 // (and not more than 200). What disturbs one run disturbs its neighbours, so that ratios stay.
 std::vector<Timing> time_in_turn(const std::vector<std::function<void()>>& bodies,
                                  double budget = 0.3);
+// The median of above / below over the turns that both took part in: the machine may change its
+// speed between turns without changing it.
+double ratio_in_turn(const Timing& above, const Timing& below);
 Timing time_runs(const std::function<void()>& body, double budget = 0.3);
 
 }  // namespace darkformer
