@@ -88,7 +88,7 @@ Row measure(const BenchOptions& options,
                              [&] { runs.rival_features_forward(); }, options.rivals, flops);
   row.both = measure_pass([&] { runs.features_both(); }, [&] { runs.rival_features_both(); },
                           options.rivals, kBothOverForward * flops);
-  if (length <= kLongestExact) {
+  if (options.exact && length <= kLongestExact) {
     const bool rival = options.rivals && length <= kLongestRivalExact;
     row.exact_forward =
         measure_pass([&] { runs.exact_forward(); }, [&] { runs.rival_exact_forward(); }, rival);
@@ -142,14 +142,16 @@ void print_pass(const Pass& pass, bool share, std::ostream& out) {
   print_times(pass.ratio, out);
 }
 
-void print(const Row& row, std::ostream& out) {
+void print(const Row& row, bool exact, std::ostream& out) {
   out << std::fixed << std::setw(4) << row.size << std::setw(5) << row.features << std::setw(7)
       << row.length << std::setprecision(1) << std::setw(7)
       << static_cast<double>(row.bytes) * 1e-6;
   print_pass(row.forward, true, out);
   print_pass(row.both, true, out);
-  print_pass(row.exact_forward, false, out);
-  print_pass(row.exact_both, false, out);
+  if (exact) {
+    print_pass(row.exact_forward, false, out);
+    print_pass(row.exact_both, false, out);
+  }
   out << std::endl;
 }
 
@@ -175,8 +177,10 @@ void print_head(const BenchOptions& options, std::ostream& out) {
   };
   columns("features forward", true);
   columns("+ backward", true);
-  columns("exact forward", false);
-  columns("+ backward", false);
+  if (options.exact) {
+    columns("exact forward", false);
+    columns("+ backward", false);
+  }
   out << titles.str() << "\n" << names.str() << "\n";
 }
 
@@ -218,18 +222,20 @@ void measure_shape(const BenchOptions& options,
   const std::int64_t size = options.head_sizes[shape], features = options.features[shape];
   const std::vector<std::int64_t> lengths =
       options.lengths.empty() ? std::vector<std::int64_t>{1024, 4096} : options.lengths;
-  const std::int64_t from = crossing(options, size, features);
+  const std::int64_t from = options.exact ? crossing(options, size, features) : 0;
   for (const std::int64_t length : lengths) {
     context.stop_if_interrupted("stopped; the rows above are complete");
     const Row row = measure(options, size, features, length);
     if (!context.common.json) {
-      print(row, context.out);
+      print(row, options.exact, context.out);
     }
     OrderedJson object = json_of(row);
-    object["features_win_from"] = from;
+    if (options.exact) {
+      object["features_win_from"] = from;
+    }
     rows.push_back(object);
   }
-  if (!context.common.json) {
+  if (options.exact && !context.common.json) {
     context.out << "     features beat exact attention (forward) from a length of " << from << ", "
                 << std::setprecision(1) << static_cast<double>(from) / static_cast<double>(features)
                 << " times their number\n";

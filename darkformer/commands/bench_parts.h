@@ -20,7 +20,7 @@ struct BenchOptions {
   std::int64_t heads = 8;
   std::vector<std::string> kinds = {"exact", "performer", "dark", "lfk", "constant", "random"};
   std::int64_t tokens = 4096;
-  bool rivals = true;
+  bool rivals = true, exact = true;
   std::optional<std::filesystem::path> model;
 
   void visit(auto&& field) {
@@ -40,6 +40,7 @@ struct BenchOptions {
     field("tokens", tokens, "train: tokens of a step; one sequence where it is longer",
           {.minimum = 1, .maximum = 1 << 22});
     field("rivals", rivals, "attention: beside the same in plain ATen calls");
+    field("exact", exact, "attention: exact attention too, and where features overtake it");
     field("model", model, "decode: model folder whose weights are read",
           {.empty_means = "random ones"});
   }

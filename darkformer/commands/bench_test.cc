@@ -92,12 +92,13 @@ TEST(Bench, RatiosAreOfNeighbours) {
 
 TEST(Bench, AttentionOnTwoThreadsTellsTheGainOverOne) {
   std::vector<std::string> words = {
-      "bench", "attention",   "--lengths",    "64", "--threads",  "2", "--heads",
-      "2",     "--no-rivals", "--head-sizes", "16", "--features", "8"};
+      "bench", "attention",   "--lengths",  "64",           "--threads", "2",          "--heads",
+      "2",     "--no-rivals", "--no-exact", "--head-sizes", "16",        "--features", "8"};
   EXPECT_NE(run(words).out.find("1 thr"), std::string::npos);
   words.push_back("--json");
   const Json row = run(words).json()["rows"][0];
   expect_numbers(Json::array({row["forward"], row["forward_backward"]}), {"speed_up"});
+  EXPECT_FALSE(row.contains("exact_forward") || row.contains("features_win_from"));
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ HWY_INLINE hn::Vec<hn::RebindToFloat<DU>> dither(DU du,
                                                  std::uint32_t token,
                                                  std::uint32_t element) {
   const hn::RebindToFloat<DU> d;
-  auto h = hn::Add(hn::Iota(du, element), hn::Set(du, token * 0x9E3779B1U));
+  // Iota of a constant is one; of a variable it is written to memory lane by lane.
+  auto h = hn::Add(hn::Iota(du, 0), hn::Set(du, element + token * 0x9E3779B1U));
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(du, 0x7FEB352DU));
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(du, 0x846CA68BU));
   h = hn::Xor(h, hn::ShiftRight<16>(h));

@@ -149,13 +149,16 @@ inline void mask_scores(const Visibility& mask, Block block, float* HWY_RESTRICT
   const hn::RebindToSigned<Floats> di;
   const std::size_t lanes = hn::Lanes(d);
   const auto none = hn::Set(d, -kInfinity);
+  const auto rising = hn::Iota(di, 0);
+  const auto from = [&](std::ptrdiff_t first) HWY_ATTR {
+    return hn::Add(rising, hn::Set(di, static_cast<std::int32_t>(first)));
+  };
   for (std::size_t j = block.keys.begin; j < block.keys.end; ++j, s += kQueryBlock) {
     const auto key = hn::Set(di, static_cast<std::int32_t>(j));
     const bool sink = static_cast<std::ptrdiff_t>(j) < mask.sinks();
     for (std::size_t c = 0; c < 2 * lanes; c += lanes) {
       const std::size_t i = block.queries.begin + c;
-      const auto last = hn::Iota(di, static_cast<std::int32_t>(mask.last(i)));
-      const auto first = hn::Iota(di, static_cast<std::int32_t>(mask.before_window(i)) + 1);
+      const auto last = from(mask.last(i)), first = from(mask.before_window(i) + 1);
       auto hidden = hn::Gt(key, last);
       if (!sink) {
         hidden = hn::Or(hidden, hn::Gt(first, key));

@@ -7,19 +7,36 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 DISTANCE = 128
 SYMBOLS = [chr(0x4E00 + i) for i in range(256)]  # a character and the space before it become one token
 PIECES = 273 + 2 * len(SYMBOLS) + 1  # specials, white space and bytes; symbols with a space and without; the space
 CONTEXT = 2 * DISTANCE + 2  # BOS, the document, EOS: a window is a document
-MODEL = ["--layers", "2", "--hidden", "64", "--heads", "4", "--kv-heads", "4", "--head-dim", "32", "--intermediate", "128",
-         "--vocabulary", PIECES, "--init-deviation", "0.1"]
+MODEL = ["--layers", "2", "--heads", "4", "--kv-heads", "4", "--head-dim", "32", "--vocabulary", PIECES, "--init-deviation", "0.1"]
 SHORT = 64  # symbols of a document that repeats itself
-LEARNING_RATE = "3e-3"
-TRAINING = ["--warmup", "20", "--eval-windows", "1", "--checkpoint-every", "100000"]
+TRAINING = ["--warmup", "20", "--eval-windows", "1"]
 SHORT_WINDOWS, WINDOWS = ["--context", SHORT + 2, "--batch", "32"], ["--context", CONTEXT, "--batch", "16"]
-SHORT_STEPS, LONG_STEPS, STEPS = 500, 150, 300
+PRETRAINING_RATE, SHORT_STEPS = "3e-3", 500
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The exact model, and how what is made of it is finetuned."""
+    hidden: int
+    intermediate: int
+    long_steps: int  # of the exact model on the task, after SHORT_STEPS on short documents
+    features: int
+    rate: str
+    schedule: str
+    steps: int
+    every: int  # steps between the checkpoints that are measured
+
+
+SMALL = Setting(hidden=64, intermediate=128, long_steps=150, features=32, rate="3e-3", schedule="cosine", steps=300, every=300)
+TRAINED = Setting(hidden=128, intermediate=512, long_steps=800, features=128, rate="1e-3", schedule="constant", steps=200,
+                  every=25)
 
 
 def run(program, *arguments):
@@ -43,8 +60,8 @@ def write_documents(file, count, seed, size, periods):
 class CopyTask:
     """Data and the exact model in a folder; made once."""
 
-    def __init__(self, program, folder):
-        self.program, self.folder = program, Path(folder)
+    def __init__(self, program, folder, setting=SMALL):
+        self.program, self.folder, self.setting = program, Path(folder), setting
         self.folder.mkdir(parents=True, exist_ok=True)
         self.short, self.text, self.held_out = (self.folder / f"{name}.jsonl" for name in ("short", "copy", "held-out"))
         self.exact = self.folder / "exact" / "final"
@@ -56,21 +73,29 @@ class CopyTask:
             write_documents(self.held_out, 64, 3, 2 * DISTANCE, [DISTANCE])
         if not self.exact.exists():
             short = self.folder / "exact-short"
-            run(self.program, "pretrain", "--data", self.short, *MODEL, "--lr", LEARNING_RATE, *TRAINING, *SHORT_WINDOWS, "--steps",
-                SHORT_STEPS, "--out", short, "--resume")
-            run(self.program, "finetune", short / "final", "--data", self.text, "--lr", LEARNING_RATE, *TRAINING, *WINDOWS, "--steps",
-                LONG_STEPS, "--out", self.exact.parent, "--resume")
+            run(self.program, "pretrain", "--data", self.short, *MODEL, "--hidden", self.setting.hidden, "--intermediate",
+                self.setting.intermediate, "--lr", PRETRAINING_RATE, *TRAINING, *SHORT_WINDOWS, "--steps", SHORT_STEPS, "--out", short,
+                "--resume")
+            run(self.program, "finetune", short / "final", "--data", self.text, "--lr", PRETRAINING_RATE, *TRAINING, *WINDOWS, "--steps",
+                self.setting.long_steps, "--out", self.exact.parent, "--resume")
 
     def accuracy(self, model):
         """How much of the second half is right: the probe of `darkformer eval`, whose tokens are the task's."""
         result = run(self.program, "eval", model, "--data", self.held_out, "--context", 2 * DISTANCE, "--probe", DISTANCE)
         return {part["component"]: part["probe"][0]["accuracy"] for part in result["attribution"]}
 
-    def finetuned(self, name, convert, seed, finetune=(), rate=LEARNING_RATE):
+    def finetuned(self, name, convert, seed, finetune=(), rate=None):
         """Accuracies of the exact model converted and finetuned, by component."""
         start, tuned = self.folder / f"{name}-{seed}-start", self.folder / f"{name}-{seed}"
         if not start.exists():
-            run(self.program, "convert", self.exact, *convert, "--features", 32, "--seed", seed, "--out", start)
-        run(self.program, "finetune", start, "--data", self.text, "--lr", rate, *TRAINING, *WINDOWS, "--steps", STEPS,
+            run(self.program, "convert", self.exact, *convert, "--features", self.setting.features, "--seed", seed, "--out", start)
+        run(self.program, "finetune", start, "--data", self.text, "--lr", rate or self.setting.rate, "--schedule", self.setting.schedule,
+            *TRAINING, *WINDOWS, "--steps", self.setting.steps, "--checkpoint-every", self.setting.every, "--keep", self.setting.steps,
             "--factor-lr-scale", 5, *finetune, "--seed", seed, "--out", tuned, "--resume")
         return self.accuracy(tuned / "final")
+
+    def curve(self, name, seed):
+        """Accuracy after each number of steps that is measured, of a model that `finetuned` made."""
+        checkpoints = self.folder / f"{name}-{seed}" / "checkpoints"
+        return {steps: self.accuracy(checkpoints / f"step-{steps}")["full"]
+                for steps in range(self.setting.every, self.setting.steps + 1, self.setting.every)}
