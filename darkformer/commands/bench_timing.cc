@@ -7,6 +7,8 @@
 #include <ctime>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "darkformer/base/threads.h"
 
@@ -17,6 +19,13 @@ double now() {
   timespec time{};
   clock_gettime(threads() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// The workers of a parallel run spin for some milliseconds after it, at the cost of what runs next.
+void let_workers_rest() {
+  if (threads() > 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 Timing summary(const std::vector<double>& runs) {
@@ -56,6 +65,7 @@ std::vector<Timing> time_in_turn(const std::vector<std::function<void()>>& bodie
     more = false;
     for (std::size_t i = 0; i < bodies.size(); ++i) {
       if (open(i)) {
+        let_workers_rest();
         const double start = now();
         bodies[i]();
         runs[i].push_back(now() - start);

@@ -29,6 +29,7 @@ KINDS = {
     "trained": {
         "performer": ["--attention", "performer"],
         "dark": CENTRED,
+        "dark, window 16, gate": [*CENTRED, "--window", "16"],
         "dark, rank 16": RANK,
         "dark, rank 16, window 16, gate": [*RANK, "--window", "16"],
     },
