@@ -84,6 +84,8 @@ def curves(results, kinds):
 
 def main():
     setting = sys.argv[3] if len(sys.argv) > 3 else "small"
+    if len(sys.argv) < 3 or setting not in KINDS:
+        sys.exit(__doc__)
     task = CopyTask(sys.argv[1], sys.argv[2], {"small": SMALL, "trained": TRAINED}[setting])
     task.prepare()
     results = Results(Path(sys.argv[2]) / "results.json")
