@@ -22,7 +22,7 @@ constexpr std::int64_t kLongestExact = 16384, kLongestRivalExact = 4096;
 // A backward pass makes 2.5 times the products of a forward pass.
 constexpr double kBothOverForward = 3.5;
 
-// Ratios are of neighbouring runs (bench_timing.h).
+// Ratios are those of ratio_in_turn (bench_timing.h).
 struct Pass {
   Timing ours, rival;
   double gflops = 0.0;    // useful operations of ours, 0 where they are not counted
@@ -163,7 +163,9 @@ void print_head(const BenchOptions& options, std::ostream& out) {
          "in plain ATen calls"
       << (core.empty() ? "" : ", OpenBLAS core " + core)
       << ", as times of ours; MB: q, k, v and the output"
-      << (threads() > 1 ? ";\n1 thr: the time on one thread, as times of ours\n" : "\n");
+      << (threads() > 1 ? ";\n1 thr: the time on one thread, as times of ours; "
+                          "shares and ratios are those of the fastest runs\n"
+                        : "\n");
   std::ostringstream titles, names;
   titles << std::string(23, ' ');
   names << "head feat length     MB";

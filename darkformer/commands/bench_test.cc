@@ -84,10 +84,16 @@ TEST(Bench, RunsAreTakenInTurn) {
   ASSERT_EQ(timings.size(), 2U);
 }
 
-TEST(Bench, RatiosAreOfNeighbours) {
+TEST(Bench, RatiosAreOfNeighboursOrOfTheFastest) {
   // The machine became three times slower after two turns, and `below` had one run more.
-  const Timing above{0.0, 0.0, {2.0, 2.0, 6.0, 6.0}}, below{0.0, 0.0, {1.0, 1.0, 3.0, 3.0, 9.0}};
-  EXPECT_DOUBLE_EQ(ratio_in_turn(above, below), 2.0);
+  const Timing above{0.0, 0.0, {2.5, 2.5, 7.5, 7.0}}, below{0.0, 0.0, {1.0, 1.0, 3.0, 2.0, 9.0}};
+  {
+    const ThreadCount cpu_time(1);
+    EXPECT_DOUBLE_EQ(ratio_in_turn(above, below), 2.5);
+  }
+  const Timing disturbed{0.0, 0.0, {8.0, 4.0, 3.0}}, alone{0.0, 0.0, {6.0, 1.5, 6.0}};
+  const ThreadCount wall_time(2);
+  EXPECT_DOUBLE_EQ(ratio_in_turn(disturbed, alone), 2.0);
 }
 
 TEST(Bench, AttentionOnTwoThreadsTellsTheGainOverOne) {

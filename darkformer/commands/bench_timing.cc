@@ -15,9 +15,13 @@
 namespace darkformer {
 namespace {
 
+bool in_cpu_time() {
+  return threads() == 1;
+}
+
 double now() {
   timespec time{};
-  clock_gettime(threads() == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  clock_gettime(in_cpu_time() ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
@@ -48,7 +52,7 @@ ThreadCount::~ThreadCount() {
 }
 
 std::string clock_name() {
-  return threads() == 1 ? "CPU time" : "wall time";
+  return in_cpu_time() ? "CPU time" : "wall time";
 }
 
 std::vector<Timing> time_in_turn(const std::vector<std::function<void()>>& bodies, double budget) {
@@ -82,6 +86,10 @@ std::vector<Timing> time_in_turn(const std::vector<std::function<void()>>& bodie
 }
 
 double ratio_in_turn(const Timing& above, const Timing& below) {
+  if (!in_cpu_time()) {
+    return *std::min_element(above.runs.begin(), above.runs.end()) /
+           *std::min_element(below.runs.begin(), below.runs.end());
+  }
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(above.runs.size(), below.runs.size()); ++i) {
     ratios.push_back(above.runs[i] / below.runs[i]);
