@@ -108,10 +108,10 @@ void check_fold(const ConvertOptions& o, const Context& context) {
         "--fold needs --attention dark --rope before: nothing else has a factor next "
         "to the projections");
   }
-  if (o.init == "identity") {
-    throw UsageError(
-        "--fold of --init identity changes nothing; give another --init, or fold a "
-        "trained model by --fold alone");
+  if (o.init == "identity" || o.init == "leading") {
+    throw UsageError(concat("--fold of --init ", o.init,
+                            " changes nothing; give another --init, or fold a trained model by "
+                            "--fold alone"));
   }
 }
 

@@ -101,6 +101,18 @@ Matrix sum_second_moment(const InputMoments& m) {
   return add(add(m.query_covariance, m.key_covariance), outer(mean, mean));
 }
 
+Matrix leading_directions(const Spectrum& covariance, std::size_t rank) {
+  const std::size_t D = covariance.size();
+  require(rank >= 1 && rank <= D, "the leading ", rank, " directions of ", D);
+  Matrix rows(rank, D);
+  for (std::size_t r = 0; r < rank; ++r) {
+    for (std::size_t j = 0; j < D; ++j) {
+      rows(r, j) = covariance.vectors(D - rank + r, j);
+    }
+  }
+  return rows;
+}
+
 Matrix whitening(const Spectrum& covariance, std::size_t rank, double ridge, double c) {
   const std::size_t D = covariance.size();
   require(rank >= 1 && rank <= D, "whitening to rank ", rank, "; wanted 1 to ", D);
@@ -118,11 +130,10 @@ Matrix whitening(const Spectrum& covariance, std::size_t rank, double ridge, dou
   if (rank == D) {
     return matrix_function(covariance, inverse_root);
   }
-  Matrix map(rank, D);
+  Matrix map = leading_directions(covariance, rank);
   for (std::size_t r = 0; r < rank; ++r) {
-    const std::size_t l = D - rank + r;
     for (std::size_t j = 0; j < D; ++j) {
-      map(r, j) = inverse_root(covariance.values[l]) * covariance.vectors(l, j);
+      map(r, j) *= inverse_root(covariance.values[D - rank + r]);
     }
   }
   return map;

@@ -1,4 +1,4 @@
-// Centres, whitening, proposals.
+// Centres, starts of M, proposals.
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/model/conversion.h"
 
@@ -16,8 +16,8 @@ namespace {
 
 using at::Tensor;
 
-constexpr std::array<const char*, 5> kStarts = {"identity", "whiten", "whiten-quarter",
-                                                "whiten-half", "whiten-match"};
+constexpr std::array<const char*, 6> kStarts = {"identity",       "leading",     "whiten",
+                                                "whiten-quarter", "whiten-half", "whiten-match"};
 constexpr double kRidge = 1e-3;  // of the mean eigenvalue: directions below it are noise
 
 Tensor* find(Mixer& mixer, const std::string& name, Tensor& found) {
@@ -53,9 +53,16 @@ void copy_to(const Tensor& to, std::span<const double> values) {
   to.copy_(tensor_of(values, to.sizes()));
 }
 
-// c (Lambda + ridge)^-1/2 on the R leading directions (R,D), for one group.
-estimators::Matrix whitening(const Tensor& covariance, std::int64_t rank, FactorStart start) {
+// M from the covariance of one group (D,D): its R leading directions, or c (Lambda + ridge)^-1/2 on
+// them -> (R,D)
+estimators::Matrix starting_map(const Tensor& covariance, std::int64_t rank, FactorStart start) {
+  if (start == FactorStart::kLeading && rank == covariance.size(0)) {
+    return estimators::Matrix::identity(static_cast<std::size_t>(rank));
+  }
   const auto spectrum = estimators::symmetric_spectrum(matrix_of(covariance));
+  if (start == FactorStart::kLeading) {
+    return estimators::leading_directions(spectrum, static_cast<std::size_t>(rank));
+  }
   const double trace = covariance.trace().item<double>();
   return estimators::whitening(spectrum, static_cast<std::size_t>(rank), kRidge,
                                stretch(start, trace, rank, covariance.size(0)));
@@ -124,8 +131,8 @@ FactorStart factor_start(const std::string& name) {
     }
   }
   fail("'", name,
-       "' is no start of the factor; wanted identity, whiten, whiten-quarter, whiten-half or "
-       "whiten-match");
+       "' is no start of the factor; wanted identity, leading, whiten, whiten-quarter, whiten-half "
+       "or whiten-match");
 }
 
 estimators::InputMoments input_moments(const LayerMoments& moments,
@@ -145,16 +152,16 @@ std::vector<estimators::FeatureFamily> fitted_families(const AttentionSpec& spec
                                                        std::int64_t groups,
                                                        const FitStart& fit) {
   check_tokens(moments, shape);
-  const bool whitened = spec.kind == AttentionKind::kDark && fit.factor != FactorStart::kIdentity;
-  const Tensor covariance = whitened ? input_covariance(moments, shape, groups) : Tensor();
+  const bool mapped = spec.kind == AttentionKind::kDark && fit.factor != FactorStart::kIdentity;
+  const Tensor covariance = mapped ? input_covariance(moments, shape, groups) : Tensor();
   std::vector<estimators::FeatureFamily> families;
   for (std::int64_t n = 0; n < groups; ++n) {
     estimators::FitOptions options;
     options.centre = spec.centre;
     options.orthogonal = spec.orthogonal;
     options.clip = fit.clip;
-    if (whitened) {
-      options.factor = whitening(covariance[n], spec.rank, fit.factor);
+    if (mapped) {
+      options.factor = starting_map(covariance[n], spec.rank, fit.factor);
     }
     try {
       families.push_back(estimators::fit_family(
@@ -192,7 +199,7 @@ void fit_mixer(Mixer& mixer,
   check_tokens(moments, shape);
   const Tensor covariance = input_covariance(moments, shape, factor.size(0));
   for (std::int64_t n = 0; n < factor.size(0); ++n) {
-    copy_to(factor[n], whitening(covariance[n], spec.rank, start).values());
+    copy_to(factor[n], starting_map(covariance[n], spec.rank, start).values());
   }
 }
 

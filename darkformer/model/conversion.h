@@ -1,4 +1,4 @@
-// Fitting a converted layer to data: centres, a whitening start of M, and the fitted kinds.
+// Fitting a converted layer to data: centres, where M starts, and the fitted kinds.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,15 +13,17 @@
 
 namespace darkformer {
 
-// Where M starts. Whitening is M = c (scale Lambda)^-1/2 with Lambda = (Cov q + Cov k) / 2 of the
-// group, its R leading directions where R < D:
-//   identity         the identity, or orthonormal rows
+// Where M starts, for R < D in R directions. Whitening is M = c (scale Lambda)^-1/2 with
+// Lambda = (Cov q + Cov k) / 2 of the group; it and `leading` take Lambda's R leading directions:
+//   identity         the identity, or random orthonormal rows
+//   leading          the identity, or orthonormal rows: what varies most is seen as it is
 //   whiten           c = 1: the kernel inputs become isotropic with variance 1
 //   whiten-quarter   c = D^-1/4
 //   whiten-half      c = D^-1/2
 //   whiten-match     c = sqrt(trace(scale Lambda) / R): the inputs keep their mean squared size
 enum class FactorStart : std::uint8_t {
   kIdentity,
+  kLeading,
   kWhiten,
   kWhitenQuarter,
   kWhitenHalf,
@@ -45,7 +47,7 @@ estimators::InputMoments input_moments(const LayerMoments& moments,
 
 // The estimators that a layer with this attention starts as, one for each group, in kernel inputs:
 // those of the fitted kinds, performer's for lfk and for dark from the identity (full rank), its
-// whitening map for dark otherwise. Errors as fit_mixer.
+// starting map for dark otherwise. Errors as fit_mixer.
 std::vector<estimators::FeatureFamily> fitted_families(const AttentionSpec& spec,
                                                        const MixerShape& shape,
                                                        const LayerMoments& moments,

@@ -114,6 +114,26 @@ TEST(Conversion, StartsDifferByTheirScale) {
   }
 }
 
+TEST(Conversion, LeadingRowsAreOrthonormalAndKeepTheLargestVariances) {
+  const LayerMoments moments = moments_of(Data());
+  const Tensor lambda = 0.5 * 0.25 * (moments.query_covariance(2) + moments.key_covariance(2));
+  const Tensor variances = std::get<0>(at::linalg_eigh(lambda.to(at::kDouble)));  // (G,D), rising
+  for (const std::int64_t rank : {6, 4, 1}) {
+    const auto mixer = make_mixer(kShape, dark_spec(rank), 1, 0);
+    fit_mixer(*mixer, kShape, dark_spec(rank), moments, FactorStart::kLeading);
+    const Tensor factor = parameter(*mixer, "factor").to(at::kDouble);  // (G,R,D)
+    const Tensor product = at::matmul(factor, factor.transpose(-1, -2));
+    EXPECT_LT(largest(product - at::eye(rank, at::kDouble)), 1e-6) << rank;
+    const Tensor mapped = at::matmul(at::matmul(factor, lambda), factor.transpose(-1, -2));
+    const Tensor kept = mapped.diagonal(0, -2, -1).sum(-1);
+    const Tensor most = variances.slice(-1, 6 - rank).sum(-1);
+    EXPECT_LT(largest(kept / most - 1.0), 1e-5) << rank;
+    if (rank == 6) {
+      EXPECT_EQ(largest(factor - at::eye(6)), 0.0);
+    }
+  }
+}
+
 AttentionSpec fitted_spec(AttentionKind kind, std::int64_t features, bool centre) {
   AttentionSpec spec;
   spec.kind = kind;

@@ -3,8 +3,10 @@
 if OUT is the same; one seed, performer and dark (centred), three learning rates, and one with the attention alone trained. Prints a table."""
 # SPDX-License-Identifier: Apache-2.0
 import sys
+from pathlib import Path
 
-from copy_task import CopyTask
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "shared"))
+from copy_task import CopyTask  # noqa: E402
 
 SEED = "1"
 SETTINGS = {"1e-3": ("1e-3", []), "3e-3": ("3e-3", []), "6e-3": ("6e-3", []),

@@ -2,7 +2,7 @@
 """run.py PROGRAM OUT [copy|text]: how should a window be joined to the far field?
 
 Variants of the gate (docs/window.md) against each other, on text (the embedded model, `make text` first; 150 steps)
-and on the copy task of experiments/far_field (300 steps), both with dark attention, a window of 16 and the factor at
+and on the copy task (300 steps), both with dark attention, a window of 16 and the factor at
 five times the learning rate; three seeds of draws and data order. Writes OUT/copy.json and OUT/text.json after each run
 and goes on from there; prints a table of means.
 """
@@ -11,15 +11,12 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "far_field"))
-from copy_task import CopyTask, run  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "shared"))
+import text_task  # noqa: E402
+from copy_task import CopyTask  # noqa: E402
 
 PROGRAM, OUT = sys.argv[1], Path(sys.argv[2])
 SEEDS = (1, 2, 3)
-MODEL = "models/gemma-tiny"
-TEXT, HELD_OUT = "build/text/speeches.jsonl", "build/text/speeches-held-out.jsonl"
-SETTINGS = ["--steps", "150", "--context", "256", "--batch", "8", "--lr", "2e-3", "--warmup", "20",
-            "--factor-lr-scale", "5", "--checkpoint-every", "150", "--eval-windows", "1"]
 WINDOW = ["--window", "16"]
 # name -> options of convert, options of finetune
 VARIANTS = {
@@ -41,16 +38,8 @@ def folder_name(variant, seed):
 
 
 def on_text(variant, seed):
-    """Zero-shot accuracy, and accuracy and loss after finetuning, on held-out speeches."""
     convert, finetune = VARIANTS[variant]
-    start, tuned = OUT / "text" / (folder_name(variant, seed) + "-start"), OUT / "text" / folder_name(variant, seed)
-    if not start.exists():
-        run(PROGRAM, "convert", MODEL, "--attention", "dark", "--centre", *convert, "--data", TEXT, "--context", "256",
-            "--seed", seed, "--out", start)
-    run(PROGRAM, "finetune", start, "--data", TEXT, *SETTINGS, *finetune, "--seed", seed, "--out", tuned, "--resume")
-    before, after = (run(PROGRAM, "eval", model, "--data", HELD_OUT, "--context", "256", "--max-tokens", "60000",
-                         "--no-attribution") for model in (start, tuned / "final"))
-    return {"zero_shot": before["accuracy"], "accuracy": after["accuracy"], "loss": after["loss"]}
+    return text_task.finetuned(PROGRAM, OUT / "text" / folder_name(variant, seed), convert, seed, finetune)
 
 
 def on_copy(variant, seed, task):

@@ -8,7 +8,7 @@ factor at five times the learning rate), and dark with windows of 16 and 32; 32 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "far_field"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "shared"))
 from copy_task import run  # noqa: E402
 
 SETTINGS = ["--data", "build/text/speeches.jsonl", "--eval-data", "build/text/speeches-held-out.jsonl", "--no-analyze",

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from results import folder_name
+
 DISTANCE = 128
 SYMBOLS = [chr(0x4E00 + i) for i in range(256)]  # a character and the space before it become one token
 PIECES = 273 + 2 * len(SYMBOLS) + 1  # specials, white space and bytes; symbols with a space and without; the space
@@ -86,7 +88,8 @@ class CopyTask:
 
     def finetuned(self, name, convert, seed, finetune=(), rate=None):
         """Accuracies of the exact model converted and finetuned, by component."""
-        start, tuned = self.folder / f"{name}-{seed}-start", self.folder / f"{name}-{seed}"
+        tuned = self.folder / folder_name(name, seed)
+        start = tuned.with_name(tuned.name + "-start")
         if not start.exists():
             run(self.program, "convert", self.exact, *convert, "--features", self.setting.features, "--seed", seed, "--out", start)
         run(self.program, "finetune", start, "--data", self.text, "--lr", rate or self.setting.rate, "--schedule", self.setting.schedule,
@@ -96,6 +99,6 @@ class CopyTask:
 
     def curve(self, name, seed):
         """Accuracy after each number of steps that is measured, of a model that `finetuned` made."""
-        checkpoints = self.folder / f"{name}-{seed}" / "checkpoints"
+        checkpoints = self.folder / folder_name(name, seed) / "checkpoints"
         return {steps: self.accuracy(checkpoints / f"step-{steps}")["full"]
                 for steps in range(self.setting.every, self.setting.steps + 1, self.setting.every)}
