@@ -88,6 +88,15 @@ Plan automatic_plan(const ConvertOptions& o, const Gemma& model) {
   return plan;
 }
 
+// The rank of each layer that holds this share of the variance of its kernel inputs.
+void set_ranks(double share, const GemmaConfig& config, Plan& plan) {
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    const auto layer = static_cast<std::size_t>(plan.layers[i]);
+    plan.specs[i].rank = rank_holding(share, *plan.moments[layer],
+                                      mixer_shape(config, plan.layers[i]), plan.specs[i]);
+  }
+}
+
 Plan plan_of(const ConvertOptions& o, Gemma& model, Context& context) {
   if (o.automatic) {
     return automatic_plan(o, model);
@@ -108,7 +117,10 @@ Plan plan_of(const ConvertOptions& o, Gemma& model, Context& context) {
     plan.moments = needs_moments(o).empty() ? Moments() : moments_of(o, model, context);
     plan.masses = near_masses(o, spec, model, context);
   }
-  plan.fit = {factor_start(o.init), o.clip};
+  if (o.rank_share) {
+    set_ranks(*o.rank_share, config, plan);
+  }
+  plan.fit = {factor_start(start_of(o)), o.clip};
   return plan;
 }
 

@@ -14,9 +14,9 @@ namespace darkformer {
 namespace {
 
 // Options of features mean nothing to the kinds that have none.
-constexpr std::array<const char*, 12> kOfFeatures = {
-    "features",  "rank",   "window", "sinks",     "gate", "gate-scale",
-    "gate-bias", "centre", "init",   "placement", "rope", "iid"};
+constexpr std::array<const char*, 13> kOfFeatures = {
+    "features",  "rank",   "rank-share", "window",    "sinks", "gate", "gate-scale",
+    "gate-bias", "centre", "init",       "placement", "rope",  "iid"};
 
 bool is_of_features(const std::string& name) {
   return std::find(kOfFeatures.begin(), kOfFeatures.end(), name) != kOfFeatures.end();
@@ -31,6 +31,24 @@ void check_gate(const ConvertOptions& o, const Context& context) {
     if (field.given && field.name.starts_with("gate-") && !o.gate) {
       throw UsageError(concat(field.flag(), " has no meaning with --no-gate"));
     }
+  }
+}
+
+void check_rank_share(const ConvertOptions& o) {
+  if (!o.rank_share) {
+    return;
+  }
+  if (o.attention != "dark") {
+    throw UsageError(concat("--rank-share has no meaning for --attention ", o.attention));
+  }
+  if (o.rank) {
+    throw UsageError("--rank and --rank-share exclude each other: both say what the rank is");
+  }
+  if (o.rope == "before") {
+    throw UsageError("--rank-share: a factor before the rotation (--rope before) has full rank");
+  }
+  if (!(*o.rank_share > 0.0)) {
+    throw UsageError(concat("--rank-share: wanted a number above 0, got ", *o.rank_share));
   }
 }
 
@@ -50,6 +68,7 @@ void check_kind(const ConvertOptions& o, const Context& context) {
   if (was_given(context, "init") && kind != AttentionKind::kDark) {
     throw UsageError(concat("--init has no meaning for --attention ", o.attention));
   }
+  check_rank_share(o);
   check_gate(o, context);
   if (o.clip && !(*o.clip > 0.0)) {
     throw UsageError(concat("--clip: wanted a number above 0, got ", *o.clip));
@@ -108,8 +127,8 @@ void check_fold(const ConvertOptions& o, const Context& context) {
         "--fold needs --attention dark --rope before: nothing else has a factor next "
         "to the projections");
   }
-  if (o.init == "identity" || o.init == "leading") {
-    throw UsageError(concat("--fold of --init ", o.init,
+  if (const std::string start = start_of(o); start == "identity" || start == "leading") {
+    throw UsageError(concat("--fold of --init ", start,
                             " changes nothing; give another --init, or fold a trained model by "
                             "--fold alone"));
   }
@@ -189,11 +208,19 @@ std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const GemmaConf
   return result;
 }
 
+std::string start_of(const ConvertOptions& o) {
+  const bool ranked = o.rank || o.rank_share, text = !o.data.empty() || o.analysis;
+  return o.init.value_or(ranked && text && o.attention == "dark" ? "leading" : "identity");
+}
+
 std::string needs_moments(const ConvertOptions& o) {
   if (has_log_weights(*find_attention_kind(o.attention))) {
     return "--attention " + o.attention;
   }
-  return o.centre ? "--centre" : o.init != "identity" ? "--init " + o.init : "";
+  if (o.rank_share) {
+    return "--rank-share";
+  }
+  return o.centre ? "--centre" : start_of(o) != "identity" ? "--init " + start_of(o) : "";
 }
 
 }  // namespace darkformer

@@ -19,7 +19,9 @@ struct ConvertOptions {
   std::optional<std::int64_t> features, rank;
   std::int64_t window = 0, sinks = 0;
   bool centre = false, iid = false, gate = true;
-  std::string init = "identity", placement = "kv-head", rope = "after";
+  std::optional<double> rank_share;
+  std::optional<std::string> init;
+  std::string placement = "kv-head", rope = "after";
   std::vector<std::string> layers, keep_exact;
   std::vector<std::filesystem::path> data;
   std::optional<std::filesystem::path> analysis;
@@ -41,6 +43,10 @@ struct ConvertOptions {
           {.minimum = 1, .empty_means = "the head size"});
     field("rank", rank, "rank of the covariance (dark)",
           {.minimum = 1, .empty_means = "the head size"});
+    field("rank-share", rank_share,
+          "instead of --rank: in each layer as many directions as hold this share of the variance "
+          "of its queries and keys (dark)",
+          {.minimum = 0, .maximum = 1, .empty_means = "--rank"});
     field("window", window, "nearest keys that stay exact, the token's own included",
           {.minimum = 0});
     field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
@@ -59,7 +65,8 @@ struct ConvertOptions {
     field("centre", centre, "centre queries and keys by their means over --data or --analysis");
     field("init", init,
           "where the covariance's factor starts (dark); all but identity need --data or --analysis",
-          {.choices = factor_start_names()});
+          {.choices = factor_start_names(),
+           .empty_means = "leading where a rank and text are given, otherwise identity"});
     field("clip", clip,
           "raise the proposal's inverse covariance to this where the optimal one does not exist "
           "(importance)",
@@ -112,6 +119,9 @@ AttentionSpec spec_of(const ConvertOptions& options, const GemmaConfig& config);
 
 // The layers that --layers and --keep-exact leave, in order. UsageError: none.
 std::vector<std::int64_t> chosen_layers(const ConvertOptions& options, const GemmaConfig& config);
+
+// Where the factor starts: --init, or what it is without one.
+std::string start_of(const ConvertOptions& options);
 
 // Which option asks for moments, or none.
 std::string needs_moments(const ConvertOptions& options);

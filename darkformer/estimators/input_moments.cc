@@ -113,6 +113,22 @@ Matrix leading_directions(const Spectrum& covariance, std::size_t rank) {
   return rows;
 }
 
+std::size_t leading_count(const Spectrum& covariance, double share) {
+  double total = 0.0;
+  for (const double value : covariance.values) {
+    total += std::max(value, 0.0);
+  }
+  const std::size_t D = covariance.size();
+  double held = 0.0;
+  for (std::size_t count = 1; count < D; ++count) {
+    held += std::max(covariance.values[D - count], 0.0);
+    if (held >= share * total) {
+      return count;
+    }
+  }
+  return D;
+}
+
 Matrix whitening(const Spectrum& covariance, std::size_t rank, double ridge, double c) {
   const std::size_t D = covariance.size();
   require(rank >= 1 && rank <= D, "whitening to rank ", rank, "; wanted 1 to ", D);

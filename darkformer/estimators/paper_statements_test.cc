@@ -376,7 +376,11 @@ TEST(PaperStatements, AppendixCWhiteningMakesTheInputsIsotropic) {
     sum += delta[i] * delta[i] / spectrum.values[i];
   }
   EXPECT_NEAR(mahalanobis_distance2(multiply(map, map), x.row(0), x.row(1)), sum, 1e-11);
-  // The R leading directions alone.
+  // The R leading directions alone; the largest two of the variances hold 9 of 10.6.
+  EXPECT_EQ(leading_count(spectrum, 0.66), 1U);
+  EXPECT_EQ(leading_count(spectrum, 0.67), 2U);
+  EXPECT_EQ(leading_count(spectrum, 0.85), 3U);
+  EXPECT_EQ(leading_count(spectrum, 1.0), 5U);
   const Matrix leading = whitening(spectrum, 2, 0.0);
   const InputMoments two = mapped(zero_mean_moments(lambda), leading, leading);
   EXPECT_LT(largest(add(two.key_covariance, Matrix::identity(2), -1.0)), 1e-12);

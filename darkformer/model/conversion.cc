@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/feature_mixer.h"
 #include "darkformer/model/matrix_tensors.h"
 
 namespace darkformer {
@@ -133,6 +134,20 @@ FactorStart factor_start(const std::string& name) {
   fail("'", name,
        "' is no start of the factor; wanted identity, leading, whiten, whiten-quarter, whiten-half "
        "or whiten-match");
+}
+
+std::int64_t rank_holding(double share,
+                          const LayerMoments& moments,
+                          const MixerShape& shape,
+                          const AttentionSpec& spec) {
+  check_tokens(moments, shape);
+  const Tensor covariance = input_covariance(moments, shape, parameter_groups(spec, shape));
+  std::size_t rank = 1;
+  for (std::int64_t n = 0; n < covariance.size(0); ++n) {
+    const auto spectrum = estimators::symmetric_spectrum(matrix_of(covariance[n]));
+    rank = std::max(rank, estimators::leading_count(spectrum, share));
+  }
+  return static_cast<std::int64_t>(rank);
 }
 
 estimators::InputMoments input_moments(const LayerMoments& moments,

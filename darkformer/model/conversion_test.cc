@@ -134,6 +134,18 @@ TEST(Conversion, LeadingRowsAreOrthonormalAndKeepTheLargestVariances) {
   }
 }
 
+TEST(Conversion, RanksHoldTheirShareOfTheVariance) {
+  const LayerMoments moments = moments_of(Data());
+  const Tensor lambda = 0.5 * 0.25 * (moments.query_covariance(2) + moments.key_covariance(2));
+  const Tensor variances = std::get<0>(at::linalg_eigh(lambda.to(at::kDouble))).flip(-1);  // (G,D)
+  const Tensor held = (variances / variances.sum(-1, true)).cumsum(-1);
+  for (const double share : {0.01, 0.5, 0.8, 0.95, 1.0}) {
+    const std::int64_t rank = rank_holding(share, moments, kShape, dark_spec(6));
+    EXPECT_GE(held.select(-1, rank - 1).min().item<double>(), share - 1e-9) << share;
+    EXPECT_TRUE(rank == 1 || held.select(-1, rank - 2).min().item<double>() < share) << share;
+  }
+}
+
 AttentionSpec fitted_spec(AttentionKind kind, std::int64_t features, bool centre) {
   AttentionSpec spec;
   spec.kind = kind;

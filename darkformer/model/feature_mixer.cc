@@ -87,15 +87,19 @@ void FeatureMixer::register_gate() {
   gate_weight_ = register_parameter("gate_weight", at::zeros({shape_.heads, spec_.rank}));
 }
 
-std::int64_t FeatureMixer::groups() const {
-  switch (spec_.placement) {
+std::int64_t parameter_groups(const AttentionSpec& spec, const MixerShape& shape) {
+  switch (spec.placement) {
     case Placement::kQueryHead:
-      return shape_.heads;
+      return shape.heads;
     case Placement::kLayer:
       return 1;
     default:
-      return shape_.kv_heads;
+      return shape.kv_heads;
   }
+}
+
+std::int64_t FeatureMixer::groups() const {
+  return parameter_groups(spec_, shape_);
 }
 
 Tensor FeatureMixer::fresh_draws(std::uint64_t seed, std::int64_t draw_index) const {

@@ -63,6 +63,9 @@ class FeatureMixer : public Mixer {
 // Of one sequence, whatever its length.
 std::int64_t feature_state_bytes(const MixerShape& shape, const AttentionSpec& spec);
 
+// How many sets of parameters a layer has, by their placement.
+std::int64_t parameter_groups(const AttentionSpec& spec, const MixerShape& shape);
+
 // The identity (R = D) or random orthonormal rows (R < D), for each of N groups: (N,R,D).
 at::Tensor initial_factor(std::int64_t groups,
                           std::int64_t rank,

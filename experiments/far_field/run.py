@@ -16,8 +16,8 @@ from results import Results, mean_and_range  # noqa: E402
 
 SEEDS = ("1", "2", "3")
 CENTRED = ["--attention", "dark", "--centre", "--data", "{text}", "--context", "256"]
-RANK = [*CENTRED, "--rank", "16"]
-LEADING = [*RANK, "--init", "leading"]
+RANK = [*CENTRED, "--rank", "16", "--init", "identity"]
+SHARE = [*CENTRED, "--rank-share", "0.9"]
 KINDS = {
     "small": {
         "performer": ["--attention", "performer"],
@@ -31,8 +31,8 @@ KINDS = {
         "dark, window 16, gate": [*CENTRED, "--window", "16"],
         "dark, rank 16": RANK,
         "dark, rank 16, window 16, gate": [*RANK, "--window", "16"],
-        "dark, rank 16, leading": LEADING,
-        "dark, rank 16, leading, window 16, gate": [*LEADING, "--window", "16"],
+        "dark, rank share 0.9": SHARE,
+        "dark, rank share 0.9, window 16, gate": [*SHARE, "--window", "16"],
     },
 }
 

@@ -134,6 +134,11 @@ class Convert(unittest.TestCase):
         for arguments, words in (
                 (["--attention", "dark", "--centre", "--out", self.out / "x"], "--data"),
                 (["--attention", "dark", "--init", "whiten", "--out", self.out / "x"], "--data"),
+                (["--attention", "dark", "--rank-share", "0.9", "--out", self.out / "x"], "--data"),
+                (["--attention", "dark", "--rank-share", "0.9", "--rank", "4", "--out", self.out / "x"], "exclude"),
+                (["--attention", "dark", "--rank-share", "0.9", "--rope", "before", "--out", self.out / "x"], "full rank"),
+                (["--attention", "dark", "--rank-share", "0", "--out", self.out / "x"], "above 0"),
+                (["--attention", "lfk", "--rank-share", "0.9", "--out", self.out / "x"], "no meaning"),
                 (["--attention", "dork", "--out", self.out / "x"], "dark"),
                 (["--attention", "dark", "--layers", "9", "--out", self.out / "x"], "layer 9"),
                 (["--attention", "dark", "--layers", "2-1", "--out", self.out / "x"], "backwards"),
