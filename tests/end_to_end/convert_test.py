@@ -129,16 +129,30 @@ class Convert(unittest.TestCase):
                                       "--out", self.out / "some", "--json").splitlines()[-1])
         self.assertEqual(result["layers"], [0, 2, 5])
 
+    def test_ranks_by_their_share_of_the_variance(self):
+        """the more it is to hold the higher the rank, and the whole of it is the head size"""
+        text = self.out / "text.txt"
+        text.write_text("the sky is blue and the sea is deep " * 200)
+        ranks = []
+        for share in ("0.3", "0.9", "1"):
+            to = self.out / f"share-{share}"
+            result = json.loads(self.good("convert", GOLDEN / "gemma1", "--attention", "dark", "--rank-share", share, "--data", text,
+                                          "--context", "64", "--out", to, "--json").splitlines()[-1])
+            ranks.append([spec["rank"] for spec in result["specs"]])
+            self.good("logits", to, "--ids", "2,3,4", "--out", self.out / "logits.safetensors")
+        self.assertEqual(set(ranks[2]), {json.loads((GOLDEN / "gemma1" / "config.json").read_text())["head_dim"]})
+        self.assertTrue(all(a < b <= c for a, b, c in zip(*ranks)), ranks)
+
     def test_wrong_usage(self):
         model = GOLDEN / "gemma1"
         for arguments, words in (
                 (["--attention", "dark", "--centre", "--out", self.out / "x"], "--data"),
                 (["--attention", "dark", "--init", "whiten", "--out", self.out / "x"], "--data"),
                 (["--attention", "dark", "--rank-share", "0.9", "--out", self.out / "x"], "--data"),
-                (["--attention", "dark", "--rank-share", "0.9", "--rank", "4", "--out", self.out / "x"], "exclude"),
-                (["--attention", "dark", "--rank-share", "0.9", "--rope", "before", "--out", self.out / "x"], "full rank"),
-                (["--attention", "dark", "--rank-share", "0", "--out", self.out / "x"], "above 0"),
-                (["--attention", "lfk", "--rank-share", "0.9", "--out", self.out / "x"], "no meaning"),
+                (["--attention", "dark", "--rank-share", "0.9", "--rank", "4", "--data", model / "config.json", "--out", self.out / "x"], "exclude"),
+                (["--attention", "dark", "--rank-share", "0.9", "--rope", "before", "--data", model / "config.json", "--out", self.out / "x"], "full rank"),
+                (["--attention", "dark", "--rank-share", "0", "--data", model / "config.json", "--out", self.out / "x"], "above 0"),
+                (["--attention", "lfk", "--rank-share", "0.9", "--data", model / "config.json", "--out", self.out / "x"], "no meaning"),
                 (["--attention", "dork", "--out", self.out / "x"], "dark"),
                 (["--attention", "dark", "--layers", "9", "--out", self.out / "x"], "layer 9"),
                 (["--attention", "dark", "--layers", "2-1", "--out", self.out / "x"], "backwards"),
