@@ -294,8 +294,8 @@ Command convert_command() {
                   "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-advised",
        .details =
            "Writes a new folder; the original is not touched. Kinds: performer (random features), "
-           "dark (their covariance is learned; equal to performer until it is trained, unless "
-           "--init says otherwise), "
+           "dark (their covariance is learned; of full rank and without --init equal to performer "
+           "until it is trained), "
            "lfk (the draws themselves are learned); importance, oprf, sderf and aderf (draws from "
            "a "
            "covariance fitted to --data, weighted so that the kernel stays softmax's; "

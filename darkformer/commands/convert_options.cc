@@ -34,21 +34,16 @@ void check_gate(const ConvertOptions& o, const Context& context) {
   }
 }
 
-void check_rank_share(const ConvertOptions& o) {
+void check_rank(const ConvertOptions& o) {
   if (!o.rank_share) {
     return;
   }
-  if (o.attention != "dark") {
-    throw UsageError(concat("--rank-share has no meaning for --attention ", o.attention));
-  }
+  check_rank_share(*o.rank_share, o.attention);
   if (o.rank) {
     throw UsageError("--rank and --rank-share exclude each other: both say what the rank is");
   }
   if (o.rope == "before") {
     throw UsageError("--rank-share: a factor before the rotation (--rope before) has full rank");
-  }
-  if (!(*o.rank_share > 0.0)) {
-    throw UsageError(concat("--rank-share: wanted a number above 0, got ", *o.rank_share));
   }
 }
 
@@ -68,7 +63,7 @@ void check_kind(const ConvertOptions& o, const Context& context) {
   if (was_given(context, "init") && kind != AttentionKind::kDark) {
     throw UsageError(concat("--init has no meaning for --attention ", o.attention));
   }
-  check_rank_share(o);
+  check_rank(o);
   check_gate(o, context);
   if (o.clip && !(*o.clip > 0.0)) {
     throw UsageError(concat("--clip: wanted a number above 0, got ", *o.clip));
@@ -135,6 +130,15 @@ void check_fold(const ConvertOptions& o, const Context& context) {
 }
 
 }  // namespace
+
+void check_rank_share(double share, const std::string& attention) {
+  if (attention != "dark") {
+    throw UsageError(concat("--rank-share has no meaning for --attention ", attention));
+  }
+  if (!(share > 0.0 && share <= 1.0)) {
+    throw UsageError(concat("--rank-share: wanted a number above 0 and at most 1, got ", share));
+  }
+}
 
 bool was_given(const Context& context, const std::string& name) {
   return std::any_of(context.fields.begin(), context.fields.end(),

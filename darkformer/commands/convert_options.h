@@ -45,8 +45,8 @@ struct ConvertOptions {
           {.minimum = 1, .empty_means = "the head size"});
     field("rank-share", rank_share,
           "instead of --rank: in each layer as many directions as hold this share of the variance "
-          "of its queries and keys (dark)",
-          {.minimum = 0, .maximum = 1, .empty_means = "--rank"});
+          "of queries and keys, in the head that needs most: above 0, 1 at most (dark)",
+          {.empty_means = "by --rank"});
     field("window", window, "nearest keys that stay exact, the token's own included",
           {.minimum = 0});
     field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
@@ -113,6 +113,9 @@ bool was_given(const Context& context, const std::string& name);
 // UsageError where options exclude each other, mean nothing together or lack another; Error where
 // --out would harm a folder.
 void check_options(const ConvertOptions& options, const Context& context);
+
+// UsageError: no share, or an attention without a covariance to learn.
+void check_rank_share(double share, const std::string& attention);
 
 // The attention that the options describe. UsageError: it cannot be.
 AttentionSpec spec_of(const ConvertOptions& options, const GemmaConfig& config);

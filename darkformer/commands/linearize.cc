@@ -31,6 +31,7 @@ struct LinearizeOptions {
   fs::path out;
   std::string attention = "dark";
   std::optional<std::int64_t> features;
+  std::optional<double> rank_share;
   std::int64_t window = 16;
   bool centre = true, analyze = true;
   std::optional<std::int64_t> budget;
@@ -55,6 +56,10 @@ struct LinearizeOptions {
           {.choices = {"performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf"}});
     field("features", features, "random features per head",
           {.minimum = 1, .empty_means = "the head size"});
+    field("rank-share", rank_share,
+          "rank of each layer's covariance: as many directions as hold this share of the variance "
+          "of queries and keys (dark)",
+          {.empty_means = "the head size"});
     field("window", window, "nearest keys that stay exact; 0: linear attention alone",
           {.minimum = 0});
     field("centre", centre, "centre queries and keys by their means over --data");
@@ -145,7 +150,8 @@ class Linearization {
   // which is not to be done again for another.
   static std::map<std::string, std::string> first_read() {
     std::map<std::string, std::string> options;
-    for (const char* name : {"budget", "attention", "features", "window", "centre", "keep-exact"}) {
+    for (const char* name :
+         {"budget", "attention", "features", "rank-share", "window", "centre", "keep-exact"}) {
       options[name] = "convert";
     }
     return options;
@@ -205,6 +211,9 @@ class Linearization {
     add(words, "--attention", o_.attention, "--window", o_.window);
     if (o_.features) {
       add(words, "--features", *o_.features);
+    }
+    if (o_.rank_share) {
+      add(words, "--rank-share", *o_.rank_share);
     }
     if (o_.centre) {
       add(words, "--centre");
@@ -311,7 +320,10 @@ void check_options(const LinearizeOptions& options, const Context& context) {
   if (options.budget && !options.analyze) {
     throw UsageError("--budget is met by the analysis; it has no meaning with --no-analyze");
   }
-  for (const char* name : {"attention", "features", "window", "centre"}) {
+  if (options.rank_share) {
+    check_rank_share(*options.rank_share, options.attention);
+  }
+  for (const char* name : {"attention", "features", "rank-share", "window", "centre"}) {
     if (options.budget && was_given(context, name)) {
       throw UsageError(
           concat("--", name, " has no meaning with --budget, which chooses for each layer"));
