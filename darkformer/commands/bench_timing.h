@@ -36,9 +36,9 @@ std::string clock_name();  // "CPU time", "wall time"
 // (and not more than 200). What disturbs one run disturbs its neighbours, so that ratios stay.
 std::vector<Timing> time_in_turn(const std::vector<std::function<void()>>& bodies,
                                  double budget = 0.3);
-// How many times as long `above` takes as `below`. CPU time: the median over the turns that both took
-// part in, because the machine may change its speed between turns. Wall time: of the fastest runs,
-// because what others take from the machine only adds to a run, and to one of two threads is enough.
+// How many times as long `above` takes as `below`. CPU time: the median over the turns that both
+// took part in, because the machine may change its speed between turns. Wall time: of the fastest
+// runs, because what others take from the machine only adds to a run, and one thread is enough.
 double ratio_in_turn(const Timing& above, const Timing& below);
 Timing time_runs(const std::function<void()>& body, double budget = 0.3);
 

@@ -35,11 +35,11 @@ Matrix query_second_moment(const InputMoments& moments);
 Matrix key_second_moment(const InputMoments& moments);
 Matrix sum_second_moment(const InputMoments& moments);
 
-// The eigenvectors of the `rank` largest eigenvalues as rows (R,D), smaller ones first: orthonormal.
+// The eigenvectors of the `rank` largest eigenvalues as rows (R,D), smaller ones first.
 Matrix leading_directions(const Spectrum& covariance, std::size_t rank);
 
-// The least number of leading directions that hold `share` (0 to 1) of the sum of the eigenvalues, of
-// which those below zero count as zero; at least one.
+// The least number of leading directions that hold `share` (0 to 1) of the sum of the eigenvalues,
+// of which those below zero count as zero; at least one.
 std::size_t leading_count(const Spectrum& covariance, double share);
 
 // c (Lambda + ridge)^-1/2 on the `rank` leading directions (R,D): the symmetric root at full rank,
