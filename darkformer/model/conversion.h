@@ -40,8 +40,8 @@ struct FitStart {
 };
 
 // The least rank whose leading directions hold `share` (0 to 1) of the variance of the kernel
-// inputs of each group of the layer. Error, naming the layer: too few tokens for a covariance, or one that
-// is not finite.
+// inputs of each group of the layer. Error, naming the layer: too few tokens for a covariance, or
+// one that is not finite.
 std::int64_t rank_holding(double share,
                           const LayerMoments& moments,
                           const MixerShape& shape,
