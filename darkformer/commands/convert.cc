@@ -272,6 +272,9 @@ void convert(const ConvertOptions& o, Context& context) {
   require(found.weight.empty(), o.model.string(), ": ", found.cause(),
           "; a converted model would be as broken");
   const GemmaConfig before = model->config();
+  require(!o.fold || !before.has_qk_norm(), o.model.string(),
+          ": queries and keys are normed between their projections and the factor; nothing can be "
+          "folded");
   const std::vector<std::int64_t> layers = change_layers(o, *model, context);
   context.stop_if_interrupted("stopped; nothing was written");
   save_gemma(o.out, *model, {.companions = o.model});

@@ -90,9 +90,14 @@ void check_automatic(const ConvertOptions& o, const Context& context) {
   }
 }
 
-void check_moments(const ConvertOptions& o) {
+void check_moments(const ConvertOptions& o, const Context& context) {
   if (o.analysis && !o.data.empty()) {
     throw UsageError("--data and --analysis exclude each other: both are where moments come from");
+  }
+  for (const char* name : {"tokens", "context", "cache"}) {
+    if (o.data.empty() && was_given(context, name)) {
+      throw UsageError(concat("--", name, " is about reading --data; give --data FILE"));
+    }
   }
   const std::string asks = needs_moments(o);
   if (!asks.empty() && o.data.empty() && !o.analysis) {
@@ -151,7 +156,7 @@ bool folds_present(const ConvertOptions& o, const Context& context) {
 
 void check_options(const ConvertOptions& o, const Context& context) {
   check_automatic(o, context);
-  check_moments(o);
+  check_moments(o, context);
   check_fold(o, context);
   check_outside(o.out, o.model);
   check_out_folder(o.out);

@@ -33,6 +33,7 @@ enum class OnResume {
   kTold,   // it is taken, and said
   kFree,   // it is taken: about the machine or the book-keeping, the results stay the same
   kFixed,  // an error: the checkpoint has the value of the start
+  kStart,  // only the start reads it: said where there is a checkpoint to go on from
 };
 
 struct FieldTraits {

@@ -23,7 +23,8 @@ struct FinetuneOptions : TrainingOptions {
   std::optional<double> distill_logits, distill_attention, loss_weight;
 
   void visit(auto&& field) {
-    field("model", model, "model folder to start from", {.positional = true, .required = true});
+    field("model", model, "model folder to start from",
+          {.positional = true, .required = true, .on_resume = OnResume::kStart});
     visit_files(field);
     field("train", scope,
           "what is trained: all, or the attention's q, k, v projections, covariance and gates",

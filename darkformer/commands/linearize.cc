@@ -196,14 +196,18 @@ class Linearization {
     return {{"tokens", written}};
   }
 
+  void add_cache(Words& words) const {
+    if (o_.cache) {
+      add(words, "--cache", o_.cache->string());
+    }
+  }
+
   Words analyze_words() const {
     Words words = {"analyze", o_.model.string()};
     add_files(words, "--data", o_.data);
     add(words, "--context", std::max<std::int64_t>(2, o_.context));
     add(words, "--tokens", o_.analysis_tokens, "--out", analysis().string());
-    if (o_.cache) {
-      add(words, "--cache", o_.cache->string());
-    }
+    add_cache(words);
     return words;
   }
 
@@ -227,14 +231,13 @@ class Linearization {
     } else {
       add_attention(words);
       add_files(words, "--data", o_.data);
+      add(words, "--context", o_.context);
+      add_cache(words);
     }
     for (const std::string& layers : o_.keep_exact) {
       add(words, "--keep-exact", layers);
     }
-    add(words, "--context", o_.context, "--out", converted().string());
-    if (o_.cache) {
-      add(words, "--cache", o_.cache->string());
-    }
+    add(words, "--out", converted().string());
     return stage("convert", words, converted());
   }
 
@@ -245,9 +248,7 @@ class Linearization {
     add(words, "--warmup", steps / 20, "--factor-lr-scale", o_.factor_lr_scale);
     add(words, "--checkpoint-every", o_.checkpoint_every, "--keep", 1, "--out", to.string());
     add(words, "--held-out", o_.eval_data.empty() ? kHeldOut : 0.0, "--resume");
-    if (o_.cache) {
-      add(words, "--cache", o_.cache->string());
-    }
+    add_cache(words);
     return words;
   }
 
@@ -270,9 +271,7 @@ class Linearization {
     add_files(words, "--data",
               o_.eval_data.empty() ? std::vector<fs::path>{held_out()} : o_.eval_data);
     add(words, "--context", o_.context, "--max-tokens", o_.eval_tokens);
-    if (o_.cache) {
-      add(words, "--cache", o_.cache->string());
-    }
+    add_cache(words);
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }

@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
     darkformer::keep_freed_memory();
   }
   std::set_terminate(end_with_the_reason);
+  signal(SIGXFSZ, SIG_IGN);  // beyond the limit of a file's size a write fails, with a line
   darkformer::report_cut_files();
   darkformer::kernels::cap_unsafe_isa();  // before anybody's first use of oneDNN
   const int code = darkformer::run_program({argv + 1, argv + argc}, std::cout, std::cerr);

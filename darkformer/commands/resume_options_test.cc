@@ -77,6 +77,15 @@ TEST_F(ResumeOptions, AnotherRateIsTakenAndTold) {
   expect_part(kept(), "lr = 1e-05\n");
 }
 
+TEST_F(ResumeOptions, AnotherModelIsNotTaken) {
+  begin();
+  const std::string model = golden_folder("gemma1").string();
+  fs::copy(model, path("other"));
+  expect_part(go_on({path("other"), "--steps", "3"}),
+              "MODEL: " + path("other") + ", but the run in " + path("run") + " was begun with " +
+                  model + " and goes on from its checkpoint, not from there");
+}
+
 TEST_F(ResumeOptions, BookKeepingMayChangeSilently) {
   begin();
   const std::string said = go_on({"--keep", "1", "--micro-batch", "1", "--eval-every", "1"});

@@ -128,6 +128,7 @@ void print_result(const RunResult& result, const MemoryPlan& plan, std::ostream&
 // A run that goes on keeps what its checkpoints are made of; other changes are taken and told.
 void compare_with_kept(const TrainingOptions& options, const Context& context, bool tells) {
   const fs::path file = options.out / "run.toml";
+  const bool has_begun = !RunCheckpoints(options.out, options.keep).empty();
   for (const ChangedOption& option : changed_options(file, context.command, context.fields)) {
     const std::string before = option.before.empty() ? "unset" : option.before;
     switch (option.field->traits.on_resume) {
@@ -143,6 +144,13 @@ void compare_with_kept(const TrainingOptions& options, const Context& context, b
         throw UsageError(concat(option.field->flag(), ": ", option.now, ", but the run in ",
                                 options.out.string(), " was begun with ", before,
                                 "; leave it out to go on, or begin another with another --out"));
+      case OnResume::kStart:
+        if (tells && has_begun) {
+          log_warning(option.field->flag(), ": ", option.now, ", but the run in ",
+                      options.out.string(), " was begun with ", before,
+                      " and goes on from its checkpoint, not from there");
+        }
+        break;
     }
   }
 }

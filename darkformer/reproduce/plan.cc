@@ -168,13 +168,18 @@ class Planner {
     if (arm.convert.empty()) {
       return {inputs_.model, ""};
     }
-    const OrderedJson options = convert_options(arm, run.grid);
+    OrderedJson options = convert_options(arm, run.grid);
+    const bool reads =
+        options.value("centre", false) || options.value("init", "identity") != "identity";
+    if (!reads) {  // how much of a text a scale reads means nothing to what reads none
+      options.erase("tokens"), options.erase("context");
+    }
     merge(run.settings, options);
     Job job;
     job.name = concat("convert-", arm.name, "-s", run.seed);
     job.arguments = {"convert", inputs_.model};
     append(job.arguments, option_arguments(options));
-    if (options.value("centre", false) || options.value("init", "identity") != "identity") {
+    if (reads) {
       job.arguments.push_back("--data");
       append(job.arguments, inputs_.data);
     }

@@ -169,6 +169,7 @@ class Convert(unittest.TestCase):
                 (["--attention", "importance", "--clip", "0", "--data", model / "config.json", "--out", self.out / "x"], "--clip"),
                 (["--attention", "sderf", "--init", "whiten", "--data", model / "config.json", "--out", self.out / "x"], "--init"),
                 (["--attention", "dark", "--gate", "--out", self.out / "x"], "--window"),
+                (["--attention", "dark", "--tokens", "8", "--out", self.out / "x"], "--tokens"),
                 (["--attention", "dark", "--keep-exact", "all", "--out", self.out / "x"], "--keep-exact"),
                 (["--attention", "dark", "--rope", "before", "--rank", "4", "--out", self.out / "x"], "before")):
             done = run("convert", model, *arguments)

@@ -128,6 +128,14 @@ class Faults(unittest.TestCase):
         self.expect_one_line(done, "No space left")
         self.assertEqual(done.stdout.strip(), "")
 
+    def test_file_size_limit(self):
+        """a limit on the size of files (ulimit -f): one line, nothing half-written"""
+        def limited():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        done = self.run_program(*self.convert(self.root / "out"), "--cache", self.root / "cache", preexec_fn=limited)
+        self.expect_one_line(done, "File too large")
+        self.assertEqual([path.name for path in self.root.iterdir() if "out" in path.name], [])
+
     def test_full_disk_finetune(self):
         """a disk that fills up while a checkpoint is written: the last one is intact, and the run goes on when there is room"""
         disk = self.root / "disk"
