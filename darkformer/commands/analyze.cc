@@ -9,6 +9,7 @@
 #include "darkformer/base/interrupt.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/analyze_report.h"
+#include "darkformer/commands/convert_options.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
@@ -65,30 +66,42 @@ void print_layers(const ModelAnalysis& analysis, std::ostream& out) {
 }
 
 // Makes the folder before the work, for it may not be possible; of work that fails nothing stays.
-ModelAnalysis analyze_for(const fs::path& folder,
-                          const AnalysisRun& run,
-                          Gemma& model,
-                          const Context& context) {
+ModelAnalysis analyze_into(const fs::path& folder,
+                           const AnalysisRun& run,
+                           Gemma& model,
+                           const Context& context) {
   const bool is_new = fs::create_directories(folder);
   try {
-    return run_analysis(run, model, context);
+    ModelAnalysis analysis = run_analysis(run, model, context);
+    write_analysis_folder(folder, analysis, run, context);
+    return analysis;
   } catch (...) {
     std::error_code none;
     if (is_new) {
-      fs::remove(folder, none);
+      fs::remove_all(folder, none);
     }
     throw;
+  }
+}
+
+// A number of features that no layer can have is refused here as it is by convert.
+void check_features(const AnalyzeOptions& o) {
+  const GemmaConfig config = read_gemma_config(o.model / "config.json");
+  for (const std::int64_t features : o.features) {
+    ConvertOptions tried;
+    tried.features = features;
+    spec_of(tried, config);
   }
 }
 
 void analyze(const AnalyzeOptions& o, Context& context) {
   check_outside(o.out, o.model);
   check_out_folder(o.out, holds_results_of("analysis"));
+  check_features(o);
   AnalysisRun run{o.model, o.data, o.cache.value_or(fs::path()), o.context, {}};
   run.options = {o.tokens, o.features, o.target, static_cast<std::uint64_t>(context.common.seed)};
   const std::shared_ptr<Gemma> model = load_gemma(o.model);
-  const ModelAnalysis analysis = analyze_for(o.out, run, *model, context);
-  write_analysis_folder(o.out, analysis, run, context);
+  const ModelAnalysis analysis = analyze_into(o.out, run, *model, context);
   if (context.common.json) {
     OrderedJson object = analysis_json(analysis, o.model.string());
     object.erase("layers");

@@ -10,7 +10,6 @@
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/convert_options.h"
 #include "darkformer/commands/data_files.h"
-#include "darkformer/commands/layer_list.h"
 #include "darkformer/commands/linearize_report.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
@@ -333,12 +332,20 @@ void check_options(const LinearizeOptions& options, const Context& context) {
   }
 }
 
+// What convert would refuse, before hours are spent on the way to it.
+void check_conversion(const LinearizeOptions& options) {
+  const GemmaConfig config = read_gemma_config(options.model / "config.json");
+  ConvertOptions convert;
+  convert.attention = options.attention, convert.features = options.features;
+  convert.window = options.window, convert.keep_exact = options.keep_exact;
+  spec_of(convert, config);
+  chosen_layers(convert, config);
+}
+
 void linearize(const LinearizeOptions& options, Context& context) {
   check_options(options, context);
   check_outside(options.out, options.model);
-  // What convert would refuse, before hours are spent on the way to it.
-  parse_layers("--keep-exact", options.keep_exact,
-               read_gemma_config(options.model / "config.json").layers);
+  check_conversion(options);
   Linearization(options, context).run();
 }
 

@@ -109,6 +109,19 @@ TEST_F(ResumeOptions, WhatTheCheckpointFixesIsRefused) {
   EXPECT_FALSE(fs::exists(path("run/checkpoints/step-3")));
 }
 
+TEST_F(ResumeOptions, AnotherTextIsRefusedAndTheRunStaysAsItWas) {
+  begin();
+  const std::string before = kept();
+  write_bytes(scratch_.path() / "other.txt", std::string(2000, 'x') + " y z");
+  const std::string said = go_on({"--data", path("other.txt"), "--steps", "3"}, kExitFailed);
+  expect_part(said, "belongs to another corpus");
+  EXPECT_EQ(said.find("--data: "), std::string::npos) << said;
+  EXPECT_EQ(kept(), before);
+  fs::rename(path("text.txt"), path("moved.txt"));  // the same text under another name will do
+  go_on({"--data", path("moved.txt"), "--steps", "3"});
+  EXPECT_TRUE(fs::exists(path("run/checkpoints/step-3")));
+}
+
 TEST_F(ResumeOptions, ARunOfAnotherCommandIsRefused) {
   begin();
   expect_part(

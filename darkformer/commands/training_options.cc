@@ -325,6 +325,9 @@ RunResult train_to_the_end(const TrainingOptions& options,
     run.ranks->require_equal(fingerprint(*model), "weights");
     run.ranks->require_equal(batches->position().fingerprint, "texts");
   }
+  if (start) {
+    batches->restore(start->state.position);  // refused before run.toml takes these options
+  }
   if (writes) {
     fs::create_directories(options.out);
     if (!lock) {

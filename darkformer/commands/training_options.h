@@ -55,7 +55,9 @@ struct TrainingOptions {
   std::int64_t timeout = 600;
 
   void visit_files(auto&& field) {
-    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
+    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards",
+          {.required = true,
+           .on_resume = OnResume::kFree});  // other texts are refused, moved ones not
     field("out", out, "run folder: run.toml, log.jsonl, checkpoints/, final/",
           {.required = true, .value_name = "RUN", .on_resume = OnResume::kFree});
     field(

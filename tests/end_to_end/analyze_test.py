@@ -189,6 +189,7 @@ class Analyze(unittest.TestCase):
         self.refused(1, ["another model"], "convert", EMBEDDED, "--attention", "dark", "--analysis", to, *x)
         self.refused(1, ["nowhere"], "convert", model, "--analysis", self.out / "nowhere", "--auto", *x)
         self.refused(1, ["bytes"], "convert", model, "--analysis", to, "--auto", "--budget", "10", *x)
+        self.refused(2, ["16777216"], "analyze", model, "--data", self.text, "--features", "100000000", *x)
         for arguments, word in ((["--auto"], "--analysis"), (["--budget", "9"], "--auto"),
                                 (["--analysis", to, "--data", self.text], "exclude"),
                                 (["--analysis", to, "--auto", "--features", "8"], "--features"),

@@ -106,7 +106,7 @@ class Linearize(unittest.TestCase):
         self.assertIn("window = 16, now 0", other.stderr)
 
     def test_what_cannot_be_is_refused_at_once(self):
-        for options in (["--keep-exact", "99"], ["--budget", "90000", "--features", "16"], ["--budget", "90000", "--no-analyze"],
+        for options in (["--keep-exact", "99"], ["--keep-exact", "all"], ["--features", "20000000"], ["--budget", "90000", "--features", "16"], ["--budget", "90000", "--no-analyze"],
                         ["--rank-share", "0"], ["--rank-share", "0.9", "--budget", "90000"], ["--rank-share", "0.9", "--attention", "performer"]):
             done = self.call("impossible", *options)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -134,6 +134,12 @@ class Faults(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         done = self.run_program(*self.convert(self.root / "out"), "--cache", self.root / "cache", preexec_fn=limited)
         self.expect_one_line(done, "File too large")
+
+        def limited_more():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))
+        done = self.run_program("analyze", MODEL, "--data", self.text, "--cache", self.root / "cache", "--tokens", "128", "--context", "64",
+                                "--threads", "1", "--out", self.root / "out", preexec_fn=limited_more)
+        self.expect_one_line(done, "File too large")
         self.assertEqual([path.name for path in self.root.iterdir() if "out" in path.name], [])
 
     def test_full_disk_finetune(self):
