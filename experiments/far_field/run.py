@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""run.py PROGRAM OUT [small|trained [SEED...]]: which linear attention still copies over a distance of 128, and what does a window do to it?
+"""run.py PROGRAM OUT [small|wide|trained [SEED...]]: which linear attention still copies over a distance of 128, and what does a window do to it?
 
 A two-layer model with exact attention learns to copy 128 random tokens; converted and finetuned, performer and dark
 (centred, M at five times the learning rate) are asked the same, dark also with a window of 16 beside it. Seeds 1, 2 and 3 of
-draws and data order unless others are named, a run on each core. The settings are in copy_task.py: small (the default), and trained, whose exact
-model is larger and trained longer, and which is measured on its way too. Writes OUT/results.json after each run and goes on from there; prints a table.
+draws and data order unless others are named, a run on each core. The settings are in copy_task.py: small (the default); wide, whose exact
+model is larger and trained longer; and trained, still longer. The last two are measured on their way too. Writes OUT/results.json after each run and goes on from there; prints a table.
 """
 # SPDX-License-Identifier: Apache-2.0
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "shared"))
-from copy_task import SMALL, TRAINED, CopyTask  # noqa: E402
+from copy_task import SMALL, TRAINED, WIDE, CopyTask  # noqa: E402
 from results import Results, mean_and_range  # noqa: E402
 
 SEEDS = ("1", "2", "3")
@@ -24,6 +24,11 @@ KINDS = {
         "dark": CENTRED,
         "dark, window 16, gate": [*CENTRED, "--window", "16"],
         "dark, window 16, one normaliser": [*CENTRED, "--window", "16", "--no-gate"],
+    },
+    "wide": {
+        "performer": ["--attention", "performer"],
+        "dark, rank share 0.9": SHARE,
+        "dark, rank share 0.9, window 16, gate": [*SHARE, "--window", "16"],
     },
     "trained": {
         "performer": ["--attention", "performer"],
@@ -60,7 +65,7 @@ def main():
     if len(sys.argv) < 3 or setting not in KINDS:
         sys.exit(__doc__)
     seeds = sys.argv[4:] or SEEDS
-    task = CopyTask(sys.argv[1], sys.argv[2], {"small": SMALL, "trained": TRAINED}[setting])
+    task = CopyTask(sys.argv[1], sys.argv[2], {"small": SMALL, "wide": WIDE, "trained": TRAINED}[setting])
     task.prepare()
     results, kinds = Results(Path(sys.argv[2]) / "results.json"), KINDS[setting]
     if results.get("exact", "-") is None:

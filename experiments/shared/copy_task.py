@@ -37,6 +37,7 @@ class Setting:
 
 
 SMALL = Setting(hidden=64, intermediate=128, long_steps=150, features=32, rate="3e-3", schedule="cosine", steps=300, every=300)
+WIDE = Setting(hidden=128, intermediate=512, long_steps=300, features=192, rate="1e-3", schedule="constant", steps=120, every=15)
 TRAINED = Setting(hidden=128, intermediate=512, long_steps=800, features=128, rate="1e-3", schedule="constant", steps=200,
                   every=25)
 
