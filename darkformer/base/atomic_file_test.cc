@@ -17,7 +17,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::atomic_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -274,4 +274,4 @@ TEST(AtomicDirectory, AFileInTheWayIsAnError) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::atomic_file_test

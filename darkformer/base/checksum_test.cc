@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-namespace darkformer {
+namespace darkformer::checksum_test {
 namespace {
 
 struct Known {
@@ -82,4 +82,4 @@ TEST(KeyBuilder, PartsDoNotRunTogether) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::checksum_test

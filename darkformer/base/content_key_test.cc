@@ -10,7 +10,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::content_key_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,4 +55,4 @@ TEST_F(ContentKey, WhatCannotBeReadIsAnError) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::content_key_test

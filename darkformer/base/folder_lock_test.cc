@@ -9,7 +9,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::folder_lock_test {
 namespace {
 
 TEST(FolderLock, LetsOneInAtATime) {
@@ -23,4 +23,4 @@ TEST(FolderLock, LetsOneInAtATime) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::folder_lock_test

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-namespace darkformer {
+namespace darkformer::interrupt_test {
 namespace {
 
 TEST(Interrupt, FirstSignalSetsTheFlag) {
@@ -71,4 +71,4 @@ TEST(Interrupt, CanBeSetByHand) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::interrupt_test

@@ -9,7 +9,7 @@
 
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::json_test {
 namespace {
 
 std::string error_of(const auto& action) {
@@ -96,4 +96,4 @@ TEST(Json, ValuesAreCheckedByType) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::json_test

@@ -8,7 +8,7 @@
 
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::jsonl_test {
 namespace {
 
 TEST(Jsonl, LinesAreReadableWhileTheWriterIsOpen) {
@@ -62,4 +62,4 @@ TEST(Jsonl, AFullDiskIsAnError) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::jsonl_test

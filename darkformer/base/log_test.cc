@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace darkformer {
+namespace darkformer::log_test {
 namespace {
 
 std::string stderr_of(const auto& action) {
@@ -71,4 +71,4 @@ TEST(Log, LinesOfThreadsAreNotTorn) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::log_test

@@ -11,7 +11,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/base/unprivileged.h"
 
-namespace darkformer {
+namespace darkformer::mapped_file_test {
 namespace {
 
 std::string error_of(const std::filesystem::path& path) {
@@ -67,4 +67,4 @@ TEST(Printable, StaysOnOneLine) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::mapped_file_test

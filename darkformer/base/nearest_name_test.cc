@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace darkformer {
+namespace darkformer::nearest_name_test {
 namespace {
 
 const std::vector<std::string> kNames = {"info", "convert", "linearize", "generate", "completion"};
@@ -32,4 +32,4 @@ TEST(NearestName, LeavesStrangersAlone) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::nearest_name_test

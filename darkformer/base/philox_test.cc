@@ -12,7 +12,7 @@
 
 #include "darkformer/base/threads.h"
 
-namespace darkformer {
+namespace darkformer::philox_test {
 namespace {
 
 using Words = std::array<std::uint32_t, 4>;
@@ -130,4 +130,4 @@ TEST(Philox, BelowIsTheHighHalfOfTheProduct) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::philox_test

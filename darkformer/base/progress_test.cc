@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace darkformer {
+namespace darkformer::progress_test {
 namespace {
 
 class HandClock {
@@ -144,4 +144,4 @@ TEST(Progress, DurationsReadWell) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::progress_test

@@ -6,7 +6,7 @@
 
 #include "darkformer/base/error.h"
 
-namespace darkformer {
+namespace darkformer::shape_file_test {
 namespace {
 
 TEST(ShapeLine, ReadsSizesAndFlags) {
@@ -28,4 +28,4 @@ TEST(ShapeLine, RefusesOtherWords) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::shape_file_test

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace darkformer {
+namespace darkformer::system_info_test {
 namespace {
 
 TEST(SystemInfo, KnowsTheMachine) {
@@ -46,4 +46,4 @@ TEST(SystemInfo, BytesReadWell) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::system_info_test

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace darkformer {
+namespace darkformer::threads_test {
 namespace {
 
 TEST(Threads, RunsEveryIndexOnce) {
@@ -65,4 +65,4 @@ TEST(Threads, RethrowsTheFirstException) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::threads_test

@@ -13,7 +13,7 @@
 #include "darkformer/checkpoint/tensor_bytes.h"
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::gemma_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -165,4 +165,4 @@ TEST(GemmaFolder, MappedWeightsOutliveTheFolder) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::gemma_folder_test

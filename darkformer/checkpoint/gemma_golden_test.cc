@@ -11,7 +11,7 @@
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/checkpoint/golden_gemma.h"
 
-namespace darkformer {
+namespace darkformer::gemma_golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ TEST(GemmaGoldenVariants, MultimodalNamesAndNestedConfig) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::gemma_golden_test

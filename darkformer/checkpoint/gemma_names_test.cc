@@ -10,10 +10,10 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::gemma_names_test {
 namespace {
 
-GemmaConfig small_config(GemmaFamily family) {
+GemmaConfig odd_config(GemmaFamily family) {
   GemmaConfig config = default_gemma_config(family);
   config.vocab_size = 12;
   config.hidden_size = 6;
@@ -29,7 +29,7 @@ GemmaConfig small_config(GemmaFamily family) {
 }
 
 GemmaConfig converted_config() {
-  GemmaConfig config = small_config(GemmaFamily::kGemma2);
+  GemmaConfig config = odd_config(GemmaFamily::kGemma2);
   config.attention[1] = {.kind = AttentionKind::kDark,
                          .features = 5,
                          .rank = 3,
@@ -111,7 +111,7 @@ TEST(ExpectedTensors, CountsAndSizesAgreeWithTheParameterCount) {
 
 TEST(ExpectedTensors, NamesAndShapesByHand) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
-  for (const ExpectedTensor& tensor : expected_tensors(small_config(GemmaFamily::kGemma3))) {
+  for (const ExpectedTensor& tensor : expected_tensors(odd_config(GemmaFamily::kGemma3))) {
     shapes[tensor.name] = tensor.shape;
   }
   using Shape = std::vector<std::int64_t>;
@@ -177,7 +177,7 @@ TEST_F(GemmaNamesTest, FindsEveryFamilyInEveryStyle) {
        {GemmaFamily::kGemma1, GemmaFamily::kGemma2, GemmaFamily::kGemma3}) {
     for (const NameStyle style :
          {NameStyle::kPlain, NameStyle::kLanguageModel, NameStyle::kModelLanguageModel}) {
-      const GemmaConfig config = small_config(family);
+      const GemmaConfig config = odd_config(family);
       const WeightFiles files = write(folder_of(config, style));
       const GemmaTensors found = find_gemma_tensors(config, files);
       EXPECT_EQ(found.style, style);
@@ -189,7 +189,7 @@ TEST_F(GemmaNamesTest, FindsEveryFamilyInEveryStyle) {
 }
 
 TEST_F(GemmaNamesTest, SkipsWhatIsNoLanguageModel) {
-  const GemmaConfig config = small_config(GemmaFamily::kGemma3);
+  const GemmaConfig config = odd_config(GemmaFamily::kGemma3);
   Folder tensors = folder_of(config, NameStyle::kModelLanguageModel);
   tensors["model.vision_tower.x.weight"] = {DType::kF32, {3}};
   tensors["model.multi_modal_projector.y"] = {DType::kU8, {3}};
@@ -201,7 +201,7 @@ TEST_F(GemmaNamesTest, SkipsWhatIsNoLanguageModel) {
 }
 
 TEST_F(GemmaNamesTest, TiedHeadMayBeStored) {
-  const GemmaConfig config = small_config(GemmaFamily::kGemma1);
+  const GemmaConfig config = odd_config(GemmaFamily::kGemma1);
   Folder tensors = folder_of(config);
   tensors["lm_head.weight"] = {DType::kBF16, {12, 6}};
   EXPECT_EQ(error_of(config, tensors), "no error");
@@ -209,14 +209,14 @@ TEST_F(GemmaNamesTest, TiedHeadMayBeStored) {
   expect_error(config, tensors, "model.safetensors: tensor 'lm_head.weight' is not the embedding");
   tensors["lm_head.weight"] = {DType::kBF16, {11, 6}};
   expect_error(config, tensors, "lm_head.weight is [11, 6], wanted [12, 6]");
-  const GemmaConfig three = small_config(GemmaFamily::kGemma3);
+  const GemmaConfig three = odd_config(GemmaFamily::kGemma3);
   Folder nested = folder_of(three, NameStyle::kLanguageModel);
   nested["language_model.lm_head.weight"] = {DType::kBF16, {12, 6}};
   EXPECT_EQ(error_of(three, nested), "no error");
 }
 
 TEST_F(GemmaNamesTest, ListsWhatDoesNotFit) {
-  const GemmaConfig config = small_config(GemmaFamily::kGemma2);
+  const GemmaConfig config = odd_config(GemmaFamily::kGemma2);
   const Folder good = folder_of(config);
   Folder tensors = good;
   tensors.erase("model.norm.weight");
@@ -241,7 +241,7 @@ TEST_F(GemmaNamesTest, ListsWhatDoesNotFit) {
 }
 
 TEST_F(GemmaNamesTest, ConvertedTensorsAreNeitherMissingNorLeftOver) {
-  const GemmaConfig plain = small_config(GemmaFamily::kGemma2);
+  const GemmaConfig plain = odd_config(GemmaFamily::kGemma2);
   const GemmaConfig converted = converted_config();
   expect_error(plain, folder_of(converted), "7 not of this model (model.layers.1.self_attn.dark.");
   expect_error(converted, folder_of(plain), "7 missing (model.layers.1.self_attn.dark.draws");
@@ -254,4 +254,4 @@ TEST_F(GemmaNamesTest, ConvertedTensorsAreNeitherMissingNorLeftOver) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::gemma_names_test

@@ -11,7 +11,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::gemma_state_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -135,4 +135,4 @@ TEST(GemmaStateFile, RefusesToSaveNothing) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::gemma_state_file_test

@@ -11,7 +11,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::safetensors_test {
 namespace {
 
 std::string with_length(const std::string& header, std::uint64_t length) {
@@ -276,4 +276,4 @@ TEST_F(SafetensorsTest, WriterRefusesWhatCouldNotBeRead) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::safetensors_test

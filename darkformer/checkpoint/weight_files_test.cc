@@ -12,7 +12,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/base/unprivileged.h"
 
-namespace darkformer {
+namespace darkformer::weight_files_test {
 namespace {
 
 constexpr const char* kIndex = "model.safetensors.index.json";
@@ -190,4 +190,4 @@ TEST_F(BrokenIndex, NotJson) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::weight_files_test

@@ -32,7 +32,9 @@ void write_values(std::ostream& out, const Field& field) {
   out << "; return ;;\n";
 }
 
-void write_command(std::ostream& out, const Command& command, const std::vector<Field>& common) {
+void write_completion_of(std::ostream& out,
+                         const Command& command,
+                         const std::vector<Field>& common) {
   std::vector<Field> fields = command.fields;
   fields.insert(fields.end(), common.begin(), common.end());
   std::vector<std::string> positional;
@@ -92,7 +94,7 @@ std::string bash_completion(const std::vector<Command>& commands) {
       << " --help --version'\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n";
   for (const Command& command : commands) {
     if (!command.text.hidden) {
-      write_command(out, command, common_fields);
+      write_completion_of(out, command, common_fields);
     }
   }
   out << kTail;

@@ -32,7 +32,7 @@ struct Pass {
   double speed_up = 0.0;  // the time on one thread over ours, 0 where it was not measured
 };
 
-struct Row {
+struct AttentionRow {
   std::int64_t size, features, length, bytes;
   Pass forward, both, exact_forward, exact_both;
 };
@@ -74,16 +74,16 @@ Pass measure_pass(const std::function<void()>& ours,
   return pass;
 }
 
-Row measure(const BenchOptions& options,
-            std::int64_t size,
-            std::int64_t features,
-            std::int64_t length) {
+AttentionRow measure_row(const BenchOptions& options,
+                         std::int64_t size,
+                         std::int64_t features,
+                         std::int64_t length) {
   const AttentionRuns runs(options.heads, length, size, features);
   // Useful operations: features of q and k (4 T D F) and the two products with the state (4 T F
   // Dv), per head.
   const double flops = 8.0 * static_cast<double>(length) * static_cast<double>(size) *
                        static_cast<double>(features) * static_cast<double>(options.heads);
-  Row row{size, features, length, runs.bytes(), {}, {}, {}, {}};
+  AttentionRow row{size, features, length, runs.bytes(), {}, {}, {}, {}};
   row.forward = measure_pass([&] { runs.features_forward(); },
                              [&] { runs.rival_features_forward(); }, options.rivals, flops);
   row.both = measure_pass([&] { runs.features_both(); }, [&] { runs.rival_features_both(); },
@@ -142,7 +142,7 @@ void print_pass(const Pass& pass, bool share, std::ostream& out) {
   print_times(pass.ratio, out);
 }
 
-void print(const Row& row, bool exact, std::ostream& out) {
+void print(const AttentionRow& row, bool exact, std::ostream& out) {
   out << std::fixed << std::setw(4) << row.size << std::setw(5) << row.features << std::setw(7)
       << row.length << std::setprecision(1) << std::setw(7)
       << static_cast<double>(row.bytes) * 1e-6;
@@ -155,7 +155,7 @@ void print(const Row& row, bool exact, std::ostream& out) {
   out << std::endl;
 }
 
-void print_head(const BenchOptions& options, std::ostream& out) {
+void print_attention_head(const BenchOptions& options, std::ostream& out) {
   const std::string core = blas_core();
   out << threads() << (threads() == 1 ? " thread" : " threads") << ", " << options.heads
       << " heads, causal; medians of " << clock_name()
@@ -203,7 +203,7 @@ OrderedJson json_of(const Pass& pass) {
   return object;
 }
 
-OrderedJson json_of(const Row& row) {
+OrderedJson json_of(const AttentionRow& row) {
   OrderedJson object;
   object["threads"] = threads(), object["clock"] = clock_name();
   object["head_size"] = row.size, object["features"] = row.features, object["length"] = row.length,
@@ -217,17 +217,17 @@ OrderedJson json_of(const Row& row) {
   return object;
 }
 
-void measure_shape(const BenchOptions& options,
-                   std::size_t shape,
-                   Context& context,
-                   OrderedJson& rows) {
+void measure_attention_shape(const BenchOptions& options,
+                             std::size_t shape,
+                             Context& context,
+                             OrderedJson& rows) {
   const std::int64_t size = options.head_sizes[shape], features = options.features[shape];
   const std::vector<std::int64_t> lengths =
       options.lengths.empty() ? std::vector<std::int64_t>{1024, 4096} : options.lengths;
   const std::int64_t from = options.exact ? crossing(options, size, features) : 0;
   for (const std::int64_t length : lengths) {
     context.stop_if_interrupted("stopped; the rows above are complete");
-    const Row row = measure(options, size, features, length);
+    const AttentionRow row = measure_row(options, size, features, length);
     if (!context.common.json) {
       print(row, options.exact, context.out);
     }
@@ -256,10 +256,10 @@ void bench_attention(const BenchOptions& options, Context& context) {
   for (const int count : thread_counts(context.common)) {
     const ThreadCount use(count);
     if (!context.common.json) {
-      print_head(options, context.out);
+      print_attention_head(options, context.out);
     }
     for (std::size_t i = 0; i < options.features.size(); ++i) {
-      measure_shape(options, i, context, rows);
+      measure_attention_shape(options, i, context, rows);
     }
   }
   if (context.common.json) {

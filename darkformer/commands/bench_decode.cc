@@ -18,18 +18,18 @@ namespace {
 // Keys and values of 8 heads of 256 are 1 GiB here.
 constexpr std::int64_t kLongestCache = 65536;
 
-struct Row {
+struct DecodeRow {
   std::int64_t size, features, context, state_bytes, cache_bytes;
   Timing step, exact;
 };
 
-void print_head(const BenchOptions& options, std::ostream& out) {
+void print_decode_head(const BenchOptions& options, std::ostream& out) {
   out << threads() << (threads() == 1 ? " thread" : " threads") << ", " << options.heads
       << " heads; one token of attention, medians of " << clock_name() << " (us) and their spread\n"
       << "head feat  context      state   features spread      cache      exact spread    ratio\n";
 }
 
-void print(const Row& row, std::ostream& out) {
+void print(const DecodeRow& row, std::ostream& out) {
   const auto time = [&](const Timing& timing) {
     out << std::setprecision(1) << std::setw(11) << 1e6 * timing.seconds << std::setprecision(0)
         << std::setw(6) << 100 * timing.spread << "%";
@@ -45,7 +45,7 @@ void print(const Row& row, std::ostream& out) {
   out << std::endl;
 }
 
-OrderedJson json_of(const Row& row) {
+OrderedJson json_of(const DecodeRow& row) {
   OrderedJson object;
   object["threads"] = threads(), object["clock"] = clock_name(), object["head_size"] = row.size,
   object["features"] = row.features, object["context"] = row.context,
@@ -58,10 +58,10 @@ OrderedJson json_of(const Row& row) {
   return object;
 }
 
-void measure_shape(const BenchOptions& options,
-                   std::size_t shape,
-                   Context& context,
-                   OrderedJson& rows) {
+void measure_decode_shape(const BenchOptions& options,
+                          std::size_t shape,
+                          Context& context,
+                          OrderedJson& rows) {
   const std::vector<std::int64_t> contexts =
       options.lengths.empty() ? std::vector<std::int64_t>{1024, 8192, 65536, 1 << 20}
                               : options.lengths;
@@ -69,13 +69,13 @@ void measure_shape(const BenchOptions& options,
     context.stop_if_interrupted("stopped; the rows above are complete");
     FeatureDecode features(options.heads, options.head_sizes[shape], options.features[shape],
                            tokens);
-    Row row{options.head_sizes[shape],
-            options.features[shape],
-            tokens,
-            features.state_bytes(),
-            0,
-            {},
-            {}};
+    DecodeRow row{options.head_sizes[shape],
+                  options.features[shape],
+                  tokens,
+                  features.state_bytes(),
+                  0,
+                  {},
+                  {}};
     if (tokens <= kLongestCache) {
       const ExactDecode exact(options.heads, options.head_sizes[shape], tokens);
       row.cache_bytes = exact.cache_bytes();
@@ -126,10 +126,10 @@ void bench_decode(const BenchOptions& options, Context& context) {
   for (const int count : thread_counts(context.common)) {
     const ThreadCount use(count);
     if (!context.common.json) {
-      print_head(options, context.out);
+      print_decode_head(options, context.out);
     }
     for (std::size_t i = 0; i < options.features.size(); ++i) {
-      measure_shape(options, i, context, rows);
+      measure_decode_shape(options, i, context, rows);
     }
   }
   for (const int count : thread_counts(context.common)) {

@@ -23,7 +23,7 @@ using kernels::normal_values;
 
 constexpr std::int64_t kPrompt = 16;
 // Attention of normal values is of order one: a wrong kernel is off by far more than this.
-constexpr double kTolerance = 1e-3;
+constexpr double kLogitTolerance = 1e-3;
 
 DarkProblem problem_of(std::int64_t heads,
                        std::int64_t tokens,
@@ -41,7 +41,8 @@ kernels::ExactAttention exact_shape(std::size_t heads, std::size_t size, std::si
 }
 
 void expect_near(const char* what, double got, double want) {
-  require(std::abs(got - want) < kTolerance, "bench decode: ", what, " gives ", got, " instead of ",
+  require(std::abs(got - want) < kLogitTolerance, "bench decode: ", what, " gives ", got,
+          " instead of ",
           want);  // fails for NaN
 }
 

@@ -6,7 +6,7 @@
 #include "darkformer/commands/bench_timing.h"
 #include "darkformer/commands/program_testing.h"
 
-namespace darkformer {
+namespace darkformer::bench_test {
 namespace {
 
 // Every named number of every row is a positive one.
@@ -108,4 +108,4 @@ TEST(Bench, AttentionOnTwoThreadsTellsTheGainOverOne) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::bench_test

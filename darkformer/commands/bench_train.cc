@@ -20,7 +20,7 @@ namespace {
 
 using rivals::PlainGemma;
 
-constexpr double kRate = 1e-4, kClip = 1.0;
+constexpr double kRate = 1e-4, kGradientClip = 1.0;
 
 // A Gemma 1 of a million parameters.
 GemmaConfig million(const BenchOptions& options, AttentionKind kind, std::int64_t length) {
@@ -60,7 +60,7 @@ class OurStep {
     const ops::CrossEntropy entropy = model_->loss(model_->forward(ids), targets);
     const at::Tensor mean = entropy.mean();
     mean.backward();
-    optimizer_.step(kRate, clip_scale(gradient_norm(optimizer_.parameters()), kClip));
+    optimizer_.step(kRate, clip_scale(gradient_norm(optimizer_.parameters()), kGradientClip));
     clear_gradients(optimizer_.parameters());
     return mean.item<double>();
   }
@@ -70,7 +70,7 @@ class OurStep {
   Optimizer optimizer_;
 };
 
-struct Row {
+struct TrainRow {
   std::string kind;
   std::int64_t length, batch;
   Timing ours, rival;
@@ -81,21 +81,21 @@ struct Row {
   double ratio() const { return rival.seconds / ours.seconds; }
 };
 
-Row measure(const BenchOptions& options, const std::string& name, std::int64_t length) {
+TrainRow measure_steps(const BenchOptions& options, const std::string& name, std::int64_t length) {
   const AttentionKind kind = *find_attention_kind(name);  // one of the choices
   const std::int64_t batch = std::max<std::int64_t>(1, options.tokens / length);
   const GemmaConfig config = million(options, kind, length);
   const auto model = std::make_shared<Gemma>(config, initial_weights(1, 0.02));
   const at::Tensor ids = at::randint(config.vocab_size, {batch, length}, at::kLong),
                    targets = at::randint(config.vocab_size, {batch, length}, at::kLong);
-  Row row{name, length, batch, {}, {}};
+  TrainRow row{name, length, batch, {}, {}};
   std::unique_ptr<PlainGemma> rival;
   if (has_rival(kind)) {
     rival = std::make_unique<PlainGemma>(*model);
   }
   OurStep step(model);
   const auto ours = [&] { return step(ids, targets); };
-  const auto theirs = [&] { return rival->step(ids, targets, kRate, {}, kClip); };
+  const auto theirs = [&] { return rival->step(ids, targets, kRate, {}, kGradientClip); };
   if (!rival) {
     row.ours = time_runs(ours);
     return row;
@@ -110,7 +110,7 @@ Row measure(const BenchOptions& options, const std::string& name, std::int64_t l
   return row;
 }
 
-void print_head(const BenchOptions& options, std::ostream& out) {
+void print_train_head(const BenchOptions& options, std::ostream& out) {
   const GemmaConfig config = million(options, AttentionKind::kExact, 1);
   out << "Gemma 1 of " << parameter_count(config) << " parameters, " << options.features.front()
       << " features; whole steps (forward, backward, clipping, AdamW) of about " << options.tokens
@@ -122,7 +122,7 @@ void print_head(const BenchOptions& options, std::ostream& out) {
       << "attention  context  batch    tokens/s spread   rival tokens/s spread   ratio\n";
 }
 
-void print(const Row& row, std::ostream& out) {
+void print(const TrainRow& row, std::ostream& out) {
   out << std::fixed << std::setprecision(0) << std::left << std::setw(9) << row.kind << std::right
       << std::setw(9) << row.length << std::setw(7) << row.batch << std::setw(12)
       << row.rate(row.ours) << std::setw(6) << 100 * row.ours.spread << "%";
@@ -135,7 +135,7 @@ void print(const Row& row, std::ostream& out) {
   out << std::endl;
 }
 
-OrderedJson json_of(const Row& row) {
+OrderedJson json_of(const TrainRow& row) {
   OrderedJson object;
   object["attention"] = row.kind, object["context"] = row.length, object["batch"] = row.batch;
   object["seconds"] = row.ours.seconds, object["spread"] = row.ours.spread,
@@ -154,12 +154,12 @@ void bench_train(const BenchOptions& options, Context& context) {
       options.lengths.empty() ? std::vector<std::int64_t>{256, 1024, 4096} : options.lengths;
   OrderedJson rows = OrderedJson::array();
   if (!context.common.json) {
-    print_head(options, context.out);
+    print_train_head(options, context.out);
   }
   for (const std::int64_t length : lengths) {
     for (const std::string& kind : options.kinds) {
       context.stop_if_interrupted("stopped; the rows above are complete");
-      const Row row = measure(options, kind, length);
+      const TrainRow row = measure_steps(options, kind, length);
       if (!context.common.json) {
         print(row, context.out);
       }

@@ -9,7 +9,7 @@
 #include "darkformer/commands/program_testing.h"
 #include "darkformer/text/tokenizer_samples.h"
 
-namespace darkformer {
+namespace darkformer::broken_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -229,4 +229,4 @@ TEST_F(BrokenFolder, NoRightToRead) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::broken_folder_test

@@ -8,7 +8,7 @@
 #include "darkformer/commands/man_page.h"
 #include "darkformer/commands/sample_options.h"
 
-namespace darkformer {
+namespace darkformer::cli_reference_test {
 namespace {
 
 std::vector<Command> sample_commands(SampleOptions& options) {
@@ -60,4 +60,4 @@ TEST(BashCompletion, ListsCommandsFlagsAndChoices) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::cli_reference_test

@@ -10,7 +10,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/commands/sample_options.h"
 
-namespace darkformer {
+namespace darkformer::command_line_test {
 namespace {
 
 // One command "sample" and what parsing it made of its options.
@@ -181,4 +181,4 @@ TEST_F(CommandLine, ConfigFileFillsWhatTheCommandLineLeaves) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::command_line_test

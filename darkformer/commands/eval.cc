@@ -57,10 +57,10 @@ std::shared_ptr<Gemma> load(const fs::path& folder, const EvalOptions& options) 
   return load_gemma(folder, {.embed_scale = embed_scale_of(options.embed_scale)});
 }
 
-EvaluationResult measure(const EvalOptions& options,
-                         const EvaluationWindows& windows,
-                         Evaluator& evaluator,
-                         Context& context) {
+EvaluationResult evaluate_model(const EvalOptions& options,
+                                const EvaluationWindows& windows,
+                                Evaluator& evaluator,
+                                Context& context) {
   const std::int64_t rows = options.batch.value_or(evaluation_rows(options.context));
   const std::int64_t tokens =
       options.max_tokens == 0 ? windows.tokens() : std::min(options.max_tokens, windows.tokens());
@@ -138,7 +138,7 @@ void eval(const EvalOptions& options, Context& context) {
       open_data(options.data, options.cache.value_or(fs::path()), tokenizer, context),
       options.context);
   Evaluator evaluator(model, base);
-  const EvaluationResult result = measure(options, windows, evaluator, context);
+  const EvaluationResult result = evaluate_model(options, windows, evaluator, context);
   if (!std::isfinite(result.all.loss())) {
     fail(options.model.string(), ": the loss on this text is ", result.all.loss(), "; ",
          find_nonfinite(*model).cause());

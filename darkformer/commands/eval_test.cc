@@ -5,7 +5,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/commands/program_testing.h"
 
-namespace darkformer {
+namespace darkformer::eval_test {
 namespace {
 
 class Eval : public ::testing::Test {
@@ -104,4 +104,4 @@ TEST_F(Eval, TheGateStartsFromTheTextsNearMass) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::eval_test

@@ -6,7 +6,7 @@
 
 #include "darkformer/base/error.h"
 
-namespace darkformer {
+namespace darkformer::layer_list_test {
 namespace {
 
 using Layers = std::vector<std::int64_t>;
@@ -31,4 +31,4 @@ TEST(LayerList, Prints) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::layer_list_test

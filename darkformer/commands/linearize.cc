@@ -90,7 +90,7 @@ struct LinearizeOptions {
   }
 };
 
-constexpr double kHeldOut = 0.05;
+constexpr double kHeldOutShare = 0.05;
 
 std::string word_of(const auto& value) {
   return concat(value);
@@ -102,13 +102,13 @@ std::string word_of(double value) {
 }
 
 template <class... Parts>
-void add(Words& words, const Parts&... parts) {
+void add_words(Words& words, const Parts&... parts) {
   (words.push_back(word_of(parts)), ...);
 }
 
 void add_files(Words& words, const char* flag, const std::vector<fs::path>& files) {
   for (const fs::path& file : files) {
-    add(words, flag, file.string());
+    add_words(words, flag, file.string());
   }
 }
 
@@ -189,7 +189,8 @@ class Linearization {
         load_tokenizer(o_.model, read_gemma_config(o_.model / "config.json"));
     const auto tokens = std::make_shared<PackedTokens>(
         open_data(o_.data, o_.cache.value_or(fs::path()), tokenizer, context_));
-    const CorpusSplit split = split_corpus(tokens, {.context = o_.context, .held_out = kHeldOut});
+    const CorpusSplit split =
+        split_corpus(tokens, {.context = o_.context, .held_out = kHeldOutShare});
     const std::int64_t written =
         write_held_out(split, token_encoder(tokenizer), o_.eval_tokens, held_out());
     return {{"tokens", written}};
@@ -197,71 +198,71 @@ class Linearization {
 
   void add_cache(Words& words) const {
     if (o_.cache) {
-      add(words, "--cache", o_.cache->string());
+      add_words(words, "--cache", o_.cache->string());
     }
   }
 
   Words analyze_words() const {
     Words words = {"analyze", o_.model.string()};
     add_files(words, "--data", o_.data);
-    add(words, "--context", std::max<std::int64_t>(2, o_.context));
-    add(words, "--tokens", o_.analysis_tokens, "--out", analysis().string());
+    add_words(words, "--context", std::max<std::int64_t>(2, o_.context));
+    add_words(words, "--tokens", o_.analysis_tokens, "--out", analysis().string());
     add_cache(words);
     return words;
   }
 
   void add_attention(Words& words) const {
-    add(words, "--attention", o_.attention, "--window", o_.window);
+    add_words(words, "--attention", o_.attention, "--window", o_.window);
     if (o_.features) {
-      add(words, "--features", *o_.features);
+      add_words(words, "--features", *o_.features);
     }
     if (o_.rank_share) {
-      add(words, "--rank-share", *o_.rank_share);
+      add_words(words, "--rank-share", *o_.rank_share);
     }
     if (o_.centre) {
-      add(words, "--centre");
+      add_words(words, "--centre");
     }
   }
 
   OrderedJson convert() {
     Words words = {"convert", o_.model.string()};
     if (o_.budget) {
-      add(words, "--analysis", analysis().string(), "--auto", "--budget", *o_.budget);
+      add_words(words, "--analysis", analysis().string(), "--auto", "--budget", *o_.budget);
     } else {
       add_attention(words);
       add_files(words, "--data", o_.data);
-      add(words, "--context", o_.context);
+      add_words(words, "--context", o_.context);
       add_cache(words);
     }
     for (const std::string& layers : o_.keep_exact) {
-      add(words, "--keep-exact", layers);
+      add_words(words, "--keep-exact", layers);
     }
-    add(words, "--out", converted().string());
+    add_words(words, "--out", converted().string());
     return stage("convert", words, converted());
   }
 
   Words training_words(const fs::path& from, const fs::path& to, std::int64_t steps) const {
     Words words = {"finetune", from.string()};
     add_files(words, "--data", o_.data);
-    add(words, "--steps", steps, "--batch", o_.batch, "--context", o_.context, "--lr", o_.lr);
-    add(words, "--warmup", steps / 20, "--factor-lr-scale", o_.factor_lr_scale);
-    add(words, "--checkpoint-every", o_.checkpoint_every, "--keep", 1, "--out", to.string());
-    add(words, "--held-out", o_.eval_data.empty() ? kHeldOut : 0.0, "--resume");
+    add_words(words, "--steps", steps, "--batch", o_.batch, "--context", o_.context, "--lr", o_.lr);
+    add_words(words, "--warmup", steps / 20, "--factor-lr-scale", o_.factor_lr_scale);
+    add_words(words, "--checkpoint-every", o_.checkpoint_every, "--keep", 1, "--out", to.string());
+    add_words(words, "--held-out", o_.eval_data.empty() ? kHeldOutShare : 0.0, "--resume");
     add_cache(words);
     return words;
   }
 
   Words transfer_words() const {
     Words words = training_words(converted(), transferred(), o_.transfer_steps);
-    add(words, "--train", "attention", "--teacher", o_.model.string());
-    add(words, "--distill-attention", 1, "--distill-logits", 0, "--loss-weight", 0);
+    add_words(words, "--train", "attention", "--teacher", o_.model.string());
+    add_words(words, "--distill-attention", 1, "--distill-logits", 0, "--loss-weight", 0);
     return words;
   }
 
   Words finetune_words() const {
     const fs::path from = o_.transfer_steps > 0 ? transferred() / "final" : converted();
     Words words = training_words(from, tuned(), steps());
-    add(words, "--train", o_.train);
+    add_words(words, "--train", o_.train);
     return words;
   }
 
@@ -269,7 +270,7 @@ class Linearization {
     Words words = {"eval", model.string()};
     add_files(words, "--data",
               o_.eval_data.empty() ? std::vector<fs::path>{held_out()} : o_.eval_data);
-    add(words, "--context", o_.context, "--max-tokens", o_.eval_tokens);
+    add_words(words, "--context", o_.context, "--max-tokens", o_.eval_tokens);
     add_cache(words);
     words.insert(words.end(), more.begin(), more.end());
     return words;

@@ -16,7 +16,7 @@ using report::Section;
 constexpr const char* kSource = "stage results";
 constexpr double kKept = 0.98;  // of an accuracy: what we call kept
 
-double number(const OrderedJson& object, const char* key) {
+double number_at(const OrderedJson& object, const char* key) {
   return get_value<double>(object, key, kSource);
 }
 
@@ -60,8 +60,8 @@ Section by_position(const LinearizeFacts& facts) {
   const auto add = [&](const std::string& name, const OrderedJson& result) {
     report::Series series{name, {}, {}};
     for (const OrderedJson& bucket : result["by_position"]) {
-      series.x.push_back(number(bucket, "last") + 1);
-      series.y.push_back(number(bucket, "loss"));
+      series.x.push_back(number_at(bucket, "last") + 1);
+      series.y.push_back(number_at(bucket, "loss"));
     }
     chart.series.push_back(series);
   };
@@ -104,14 +104,14 @@ Section training(const LinearizeFacts& facts) {
 std::optional<double> accuracy_of(const OrderedJson& result, const std::string& component) {
   for (const OrderedJson& part : result.value("attribution", OrderedJson::array())) {
     if (part["component"] == component) {
-      return number(part, "accuracy");
+      return number_at(part, "accuracy");
     }
   }
   return std::nullopt;
 }
 
 void add_statements(const LinearizeFacts& facts, report::Results& results) {
-  const double kept = number(facts.tuned, "accuracy") / number(facts.base, "accuracy");
+  const double kept = number_at(facts.tuned, "accuracy") / number_at(facts.base, "accuracy");
   results.statements.push_back({"Accuracy kept", kept >= kKept ? "holds" : "caveat",
                                 "next-token accuracy over that of the original", percent(kept)});
   const auto full = accuracy_of(facts.tuned, "full");
@@ -142,9 +142,9 @@ report::Results linearize_results(const LinearizeFacts& facts) {
   report::Results results;
   results.kind = "linearize";
   results.title = "A model with linear-time attention";
-  results.summary = concat("Accuracy ", std::setprecision(4), number(facts.base, "accuracy"),
-                           " before, ", number(facts.converted, "accuracy"), " converted, ",
-                           number(facts.tuned, "accuracy"), " finetuned.");
+  results.summary = concat("Accuracy ", std::setprecision(4), number_at(facts.base, "accuracy"),
+                           " before, ", number_at(facts.converted, "accuracy"), " converted, ",
+                           number_at(facts.tuned, "accuracy"), " finetuned.");
   add_statements(facts, results);
   results.sections = {before_and_after(facts), components(facts), by_position(facts),
                       training(facts)};

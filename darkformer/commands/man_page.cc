@@ -34,7 +34,7 @@ void write_verbatim(std::ostream& out, const std::string& text) {
   out << ".RS\n.nf\n" << plain(text) << "\n.fi\n.RE\n";
 }
 
-void write_command(std::ostream& out, const Command& command) {
+void write_manual_of(std::ostream& out, const Command& command) {
   out << ".SS " << plain(command.text.name) << "\n"
       << plain(command.text.summary) << ".\n.PP\n\\fB" << plain(usage_line(command)) << "\\fR\n";
   if (!command.text.details.empty()) {
@@ -64,7 +64,7 @@ std::string man_page(const std::vector<Command>& commands, const std::string& ve
   out << ".SH COMMANDS\n";
   for (const Command& command : commands) {
     if (!command.text.hidden) {
-      write_command(out, command);
+      write_manual_of(out, command);
     }
   }
   out << ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nit failed\n.TP\n2\nwrong usage\n.PP\n"

@@ -6,7 +6,7 @@
 #include "darkformer/commands/program_testing.h"
 #include "darkformer/text/tokenizer.h"
 
-namespace darkformer {
+namespace darkformer::model_commands_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -181,4 +181,4 @@ TEST_F(ModelCommands, WrongUse) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::model_commands_test

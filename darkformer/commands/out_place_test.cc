@@ -8,7 +8,7 @@
 #include "darkformer/base/unprivileged.h"
 #include "darkformer/commands/program_testing.h"
 
-namespace darkformer {
+namespace darkformer::out_place_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -183,4 +183,4 @@ TEST_F(OutPlace, FilesOfTheCommandItselfAreReplaced) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::out_place_test

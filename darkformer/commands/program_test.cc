@@ -10,7 +10,7 @@
 
 #include "darkformer/commands/command.h"
 
-namespace darkformer {
+namespace darkformer::program_test {
 namespace {
 
 struct Outcome {
@@ -81,4 +81,4 @@ TEST(Program, EveryCommandIsWellFormed) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::program_test

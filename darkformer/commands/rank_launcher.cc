@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kGlance{50};  // between two looks at the ra
 // For the others to end by themselves when it is known which rank failed, and when ranks have only
 // missed others: then those who do not end are the ones who were missed.
 constexpr std::chrono::seconds kGraceAfterFailure{1}, kGraceAfterLoss{5};
-constexpr std::size_t kKept = 4096;  // bytes of what a rank says
+constexpr std::size_t kKeptBytes = 4096;  // bytes of what a rank says
 
 std::vector<std::string> own_command_line() {
   std::ifstream stream("/proc/self/cmdline", std::ios::binary);
@@ -250,7 +250,7 @@ class RankProcesses {
         return;
       }
       rank.said.append(bytes.data(), static_cast<std::size_t>(count));
-      rank.said.erase(0, rank.said.size() - std::min(kKept, rank.said.size()));
+      rank.said.erase(0, rank.said.size() - std::min(kKeptBytes, rank.said.size()));
     }
   }
 

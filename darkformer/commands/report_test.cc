@@ -3,7 +3,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/commands/program_testing.h"
 
-namespace darkformer {
+namespace darkformer::report_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -166,4 +166,4 @@ TEST_F(Report, AResultsFileIsDrawnAgain) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::report_test

@@ -3,7 +3,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/commands/program_testing.h"
 
-namespace darkformer {
+namespace darkformer::resume_options_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -159,4 +159,4 @@ TEST_F(ResumeOptions, AModelThatCannotBeIsRefusedAtOnce) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::resume_options_test

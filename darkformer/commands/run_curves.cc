@@ -20,8 +20,8 @@ using report::Series;
 
 constexpr std::size_t kMostPoints = 1000;
 
-// The number of a line; nothing where it is missing or null, which is what is not finite.
-std::optional<double> number(const Json& line, const std::string& key) {
+// The number_or_none of a line; nothing where it is missing or null, which is what is not finite.
+std::optional<double> number_or_none(const Json& line, const std::string& key) {
   const auto found = line.find(key);
   if (found == line.end()) {
     return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<double> number(const Json& line, const std::string& key) {
 Series points(const RunRecord& run, const std::string& key, const Curve& curve) {
   Series series{run.name, {}, {}};
   for (const Json& line : run.lines) {
-    const auto value = number(line, key);
+    const auto value = number_or_none(line, key);
     if (value && (!curve.log || *value > 0)) {
       series.x.push_back(get_value<double>(line, "step", run.log.string()));
       series.y.push_back(*value / curve.unit);
@@ -99,15 +99,15 @@ OrderedJson cell(const std::optional<double>& value) {
 const Json* best_line(const RunRecord& run) {
   const Json* best = nullptr;
   for (const Json& line : run.lines) {
-    const auto loss = number(line, "held_out_loss");
-    if (loss && (best == nullptr || *loss < *number(*best, "held_out_loss"))) {
+    const auto loss = number_or_none(line, "held_out_loss");
+    if (loss && (best == nullptr || *loss < *number_or_none(*best, "held_out_loss"))) {
       best = &line;
     }
   }
   return best;
 }
 
-std::optional<double> median(std::vector<double> values) {
+std::optional<double> median_or_none(std::vector<double> values) {
   if (values.empty()) {
     return std::nullopt;
   }
@@ -117,25 +117,26 @@ std::optional<double> median(std::vector<double> values) {
 }
 
 Section reached_section(const std::vector<RunRecord>& runs) {
-  report::Table table{"At the last step",
-                      "Best: the least held-out loss. Tokens a second: the median of the steps.",
-                      {"run", "step", "tokens", "loss", "accuracy", "best held-out loss", "at step",
-                       "spikes", "skipped steps", "tokens a second"},
-                      {}};
+  report::Table table{
+      "At the last step",
+      "Best: the least held-out loss. Tokens a second: the median_or_none of the steps.",
+      {"run", "step", "tokens", "loss", "accuracy", "best held-out loss", "at step", "spikes",
+       "skipped steps", "tokens a second"},
+      {}};
   for (const RunRecord& run : runs) {
     const Json& last = run.lines.back();
     const Json* best = best_line(run);
     std::vector<OrderedJson> row = {run.name};
     for (const char* key : {"step", "tokens", "loss", "accuracy"}) {
-      row.push_back(cell(number(last, key)));
+      row.push_back(cell(number_or_none(last, key)));
     }
     for (const char* key : {"held_out_loss", "step"}) {
-      row.push_back(cell(best == nullptr ? std::nullopt : number(*best, key)));
+      row.push_back(cell(best == nullptr ? std::nullopt : number_or_none(*best, key)));
     }
     for (const char* key : {"spikes", "skipped"}) {
-      row.push_back(cell(number(last, key)));
+      row.push_back(cell(number_or_none(last, key)));
     }
-    row.push_back(cell(median(points(run, "tokens_per_second", {}).y)));
+    row.push_back(cell(median_or_none(points(run, "tokens_per_second", {}).y)));
     table.rows.push_back(row);
   }
   return {"Where they are", {}, {report::figure(table)}};

@@ -10,7 +10,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/commands/sample_options.h"
 
-namespace darkformer {
+namespace darkformer::run_toml_test {
 namespace {
 
 class RunToml : public testing::Test {
@@ -113,4 +113,4 @@ TEST_F(RunToml, NamesTheLineOfAnError) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::run_toml_test

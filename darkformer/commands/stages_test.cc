@@ -13,7 +13,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/commands/sample_options.h"
 
-namespace darkformer {
+namespace darkformer::stages_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -157,4 +157,4 @@ TEST_F(StagesTest, AnotherFolderIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::stages_test

@@ -13,7 +13,7 @@ namespace {
 
 using namespace estimators;
 
-constexpr std::size_t kDim = 16, kTokens = 40, kRepeats = 6;
+constexpr std::size_t kErrorDim = 16, kTokens = 40, kRepeats = 6;
 constexpr double kClip = 0.1;
 const std::vector<std::size_t> kFeatures = {8, 16, 32, 64, 128, 256};
 
@@ -30,10 +30,10 @@ struct InputShape {
 
 Inputs make_inputs(std::uint64_t seed, const InputShape& shape, std::string name) {
   const Matrix covariance =
-      covariance_with(geometric_spectrum(kDim, shape.eigenvalue, shape.condition),
-                      random_rotation(kDim, {seed, 30}));
-  const double root = shape.mean_size / std::sqrt(static_cast<double>(kDim));
-  const Matrix means = scale(normal_matrix(2, kDim, {seed, 31}), root);
+      covariance_with(geometric_spectrum(kErrorDim, shape.eigenvalue, shape.condition),
+                      random_rotation(kErrorDim, {seed, 30}));
+  const double root = shape.mean_size / std::sqrt(static_cast<double>(kErrorDim));
+  const Matrix means = scale(normal_matrix(2, kErrorDim, {seed, 31}), root);
   Inputs inputs{std::move(name),
                 {Vector(means.row(0).begin(), means.row(0).end()),
                  Vector(means.row(1).begin(), means.row(1).end()), covariance, covariance},
@@ -50,8 +50,8 @@ std::vector<FeatureFamily> families_of(const InputMoments& m, bool mean) {
     FitOptions options;
     options.centre = centre, options.orthogonal = orthogonal, options.clip = kClip;
     if (kind == EstimatorKind::kDark) {  // whitened, with the inputs' own mean squared size
-      options.factor = whitening(symmetric_spectrum(m.query_covariance), kDim, 1e-3,
-                                 std::sqrt(trace(m.query_covariance) / kDim));
+      options.factor = whitening(symmetric_spectrum(m.query_covariance), kErrorDim, 1e-3,
+                                 std::sqrt(trace(m.query_covariance) / kErrorDim));
     }
     families.push_back(fit_family(kind, m, options));
     families.back().name += orthogonal ? ", orthogonal" : "";
@@ -101,17 +101,17 @@ double median(Vector values) {
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
-struct Curve {
+struct ErrorCurves {
   report::Series kernel, attention;
 };
 
-Curve curve_of(const FeatureFamily& family, const Inputs& in, std::uint64_t seed) {
+ErrorCurves curve_of(const FeatureFamily& family, const Inputs& in, std::uint64_t seed) {
   std::vector<Errors> errors(kFeatures.size() * kRepeats);
   parallel_for(errors.size(), [&](std::size_t i) {
     errors[i] = errors_of(family, in, kFeatures[i / kRepeats], seed,
                           static_cast<std::uint32_t>(i % kRepeats));
   });
-  Curve curve{{family.name, {}, {}, {}, {}}, {family.name, {}, {}, {}, {}}};
+  ErrorCurves curve{{family.name, {}, {}, {}, {}}, {family.name, {}, {}, {}, {}}};
   for (std::size_t f = 0; f < kFeatures.size(); ++f) {
     const auto add_point = [&](report::Series& series, double Errors::*member) {
       Vector values;
@@ -204,7 +204,7 @@ void add_errors(VarianceRun& run) {
       make_inputs(run.seed, {0.1, 30.0, 1.0}, "anisotropic, with a mean")};
   report::Section section{
       "Error against the number of features",
-      {concat("Gaussian queries and keys, ", kTokens, " of each, D = ", kDim,
+      {concat("Gaussian queries and keys, ", kTokens, " of each, D = ", kErrorDim,
               ", mean eigenvalue 0.1, condition 1 or 30, means of length about 1; medians of ",
               kRepeats,
               " draws, bands from least to most. Orthogonal draws unless said otherwise. "
@@ -220,7 +220,7 @@ void add_errors(VarianceRun& run) {
     attention.push_back(
         {"Attention error, " + in.name, "", {"features F", true}, {"relative error", true}, {}});
     for (const FeatureFamily& family : families_of(in.moments, in.name.ends_with("with a mean"))) {
-      const Curve curve = curve_of(family, in, run.seed);
+      const ErrorCurves curve = curve_of(family, in, run.seed);
       kernel.series.push_back(curve.kernel), attention.back().series.push_back(curve.attention);
     }
     section.figures.push_back(figure(attention.back()));

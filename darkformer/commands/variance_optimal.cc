@@ -14,7 +14,7 @@ namespace {
 
 using namespace estimators;
 
-constexpr std::size_t kDim = 8;
+constexpr std::size_t kOptimalDim = 8;
 
 Matrix covariance_of(const FeatureFamily& family) {
   return matrix_function(family.proposal, [](double s) { return s; });
@@ -40,12 +40,12 @@ void add_proposals(VarianceRun& run, report::Section& section) {
   }
   double least = std::numeric_limits<double>::infinity();
   for (double lambda = 0.002; lambda < 0.499; lambda *= 1.12) {
-    const InputMoments m = zero_mean_moments(scale(Matrix::identity(kDim), lambda));
+    const InputMoments m = zero_mean_moments(scale(Matrix::identity(kOptimalDim), lambda));
     const Matrix best = optimal_covariance(m.query_covariance);
-    const std::vector<Matrix> proposals = {Matrix::identity(kDim),
-                                           covariance_of(fit_family(EstimatorKind::kOprf, m)),
-                                           covariance_of(fit_family(EstimatorKind::kSderf, m)),
-                                           scale(add(best, Matrix::identity(kDim)), 0.5), best};
+    const std::vector<Matrix> proposals = {
+        Matrix::identity(kOptimalDim), covariance_of(fit_family(EstimatorKind::kOprf, m)),
+        covariance_of(fit_family(EstimatorKind::kSderf, m)),
+        scale(add(best, Matrix::identity(kOptimalDim)), 0.5), best};
     for (std::size_t i = 0; i < proposals.size(); ++i) {
       const double value = loss(m, proposals[i]);
       chart.series[i].x.push_back(lambda), chart.series[i].y.push_back(value);
@@ -74,7 +74,7 @@ void add_anisotropy(VarianceRun& run, report::Section& section) {
                       {},
                       {}};
   report::Series spectrum{"condition of Σ*", {}, {}};
-  const Matrix rotation = random_rotation(kDim, {run.seed, 20});
+  const Matrix rotation = random_rotation(kOptimalDim, {run.seed, 20});
   for (const double condition : {1.0, 2.0, 5.0, 10.0, 100.0}) {
     map.columns.push_back(digits(condition));
   }
@@ -83,8 +83,9 @@ void add_anisotropy(VarianceRun& run, report::Section& section) {
     map.rows.push_back(digits(mean));
     map.values.emplace_back();
     for (const double condition : {1.0, 2.0, 5.0, 10.0, 100.0}) {
-      const Matrix lambda = covariance_with(geometric_spectrum(kDim, mean, condition), rotation);
-      map.values.back().push_back(loss(zero_mean_moments(lambda), Matrix::identity(kDim)));
+      const Matrix lambda =
+          covariance_with(geometric_spectrum(kOptimalDim, mean, condition), rotation);
+      map.values.back().push_back(loss(zero_mean_moments(lambda), Matrix::identity(kOptimalDim)));
       const Spectrum best = symmetric_spectrum(optimal_covariance(lambda));
       const double got = best.values.back() / best.values.front();
       isotropic = isotropic && (condition == 1.0) == (got < 1.0 + 1e-9);
@@ -107,11 +108,11 @@ void add_anisotropy(VarianceRun& run, report::Section& section) {
 void add_weighted(VarianceRun& run, report::Section& section) {
   report::Series weighted{"weighted isotropic draws", {}, {}},
       dark{"dark: draws of N(0, Σ)", {}, {}};
-  const InputMoments m = zero_mean_moments(Matrix::identity(kDim));
-  const Vector q(kDim, 0.1);
+  const InputMoments m = zero_mean_moments(Matrix::identity(kOptimalDim));
+  const Vector q(kOptimalDim, 0.1);
   for (double sigma = 0.2; sigma < 2.6; sigma += 0.05) {
     FitOptions options;
-    options.factor = scale(Matrix::identity(kDim), std::sqrt(sigma));
+    options.factor = scale(Matrix::identity(kOptimalDim), std::sqrt(sigma));
     weighted.x.push_back(sigma), dark.x.push_back(sigma);
     weighted.y.push_back(log_second_moment(fit_family(EstimatorKind::kWeighted, m, options), q, q));
     dark.y.push_back(log_second_moment(fit_family(EstimatorKind::kDark, m, options), q, q));
@@ -133,14 +134,14 @@ void add_weighted(VarianceRun& run, report::Section& section) {
 }
 
 void add_whitening(VarianceRun& run, report::Section& section) {
-  const Matrix lambda =
-      covariance_with(geometric_spectrum(kDim, 0.2, 20.0), random_rotation(kDim, {run.seed, 21}));
+  const Matrix lambda = covariance_with(geometric_spectrum(kOptimalDim, 0.2, 20.0),
+                                        random_rotation(kOptimalDim, {run.seed, 21}));
   const InputMoments m = zero_mean_moments(lambda);
   const double performer = expected_log_second_moment(fit_family(EstimatorKind::kPerformer, m), m);
   report::Series dark{"dark, M = sΛ^−½", {}, {}}, plain{"performer, M = I", {}, {}, {}, {}, true};
   for (double s = 0.05; s < 1.3; s *= 1.15) {
     FitOptions options;
-    options.factor = whitening(symmetric_spectrum(lambda), kDim, 1e-12, s);
+    options.factor = whitening(symmetric_spectrum(lambda), kOptimalDim, 1e-12, s);
     dark.x.push_back(s), plain.x.push_back(s), plain.y.push_back(performer);
     dark.y.push_back(expected_log_second_moment(fit_family(EstimatorKind::kDark, m, options), m));
   }
@@ -155,7 +156,7 @@ void add_whitening(VarianceRun& run, report::Section& section) {
       "Inputs become isotropic (Appendix C, checked to rounding), but with unit variance: the mean "
       "log second moment is then 2D whatever the inputs were. Whitening helps the variance only "
       "with a scale, which also flattens the kernel.",
-      concat("2D = ", 2 * kDim, " against performer's ", digits(performer)));
+      concat("2D = ", 2 * kOptimalDim, " against performer's ", digits(performer)));
 }
 
 }  // namespace

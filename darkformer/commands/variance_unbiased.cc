@@ -14,7 +14,7 @@ namespace {
 
 using namespace estimators;
 
-constexpr std::size_t kDim = 8, kPairs = 12, kDraws = 40000;
+constexpr std::size_t kUnbiasedDim = 8, kPairs = 12, kUnbiasedDraws = 40000;
 
 struct Bias {
   std::string name;
@@ -29,9 +29,11 @@ Bias measure_bias(const FeatureFamily& family,
                   std::uint64_t seed) {
   Bias bias{family.name + (family.orthogonal ? ", orthogonal" : "")};
   for (std::size_t i = 0; i < kPairs; ++i) {
-    const FeatureDraws draws = draw(family, kDraws, seed, static_cast<std::uint32_t>(1000 + i));
+    const FeatureDraws draws =
+        draw(family, kUnbiasedDraws, seed, static_cast<std::uint32_t>(1000 + i));
     const Vector terms = relative_terms(family, draws, q.row(i), k.row(i));
-    const Measured m = measure(block_means(terms, kDim));  // a block of orthogonal draws is one
+    const Measured m =
+        measure(block_means(terms, kUnbiasedDim));  // a block of orthogonal draws is one
     bias.mean += m.mean / kPairs;
     bias.error += m.error / kPairs;
     bias.worst = std::max(bias.worst, std::abs(m.mean - 1.0) / m.error);
@@ -42,8 +44,8 @@ Bias measure_bias(const FeatureFamily& family,
 std::vector<FeatureFamily> families_of(const InputMoments& moments, std::uint64_t seed) {
   std::vector<FeatureFamily> families;
   FitOptions options;
-  options.factor =
-      covariance_with(geometric_spectrum(kDim, 0.97, 1.1), random_rotation(kDim, {seed, 3}));
+  options.factor = covariance_with(geometric_spectrum(kUnbiasedDim, 0.97, 1.1),
+                                   random_rotation(kUnbiasedDim, {seed, 3}));
   for (std::size_t kind = 0; kind < kEstimatorKinds; ++kind) {
     for (const bool centre : {false, true}) {
       options.centre = centre;
@@ -100,10 +102,10 @@ void add_sign_fix(VarianceRun& run, report::Section& section) {
 }  // namespace
 
 void add_unbiasedness(VarianceRun& run) {
-  const Matrix means = scale(normal_matrix(2, kDim, {run.seed, 1}), 0.1);
+  const Matrix means = scale(normal_matrix(2, kUnbiasedDim, {run.seed, 1}), 0.1);
   const auto covariance = [&](std::uint32_t index) {
-    return covariance_with(geometric_spectrum(kDim, 0.02, 10.0),
-                           random_rotation(kDim, {run.seed, 2, index}));
+    return covariance_with(geometric_spectrum(kUnbiasedDim, 0.02, 10.0),
+                           random_rotation(kUnbiasedDim, {run.seed, 2, index}));
   };
   const InputMoments moments = {Vector(means.row(0).begin(), means.row(0).end()),
                                 Vector(means.row(1).begin(), means.row(1).end()), covariance(0),
@@ -111,11 +113,12 @@ void add_unbiasedness(VarianceRun& run) {
   const Matrix q = gaussian_rows(kPairs, moments.query_mean, moments.query_covariance,
                                  {run.seed, 4}),
                k = gaussian_rows(kPairs, moments.key_mean, moments.key_covariance, {run.seed, 5});
-  report::Table table{"Mean estimate over the kernel",
-                      concat(kPairs, " pairs of inputs of size ", kDim, ", ", kDraws,
-                             " draws each; unbiased estimators stay within 7.5 standard errors."),
-                      {"estimator", "mean", "standard error", "worst pair, standard errors"},
-                      {}};
+  report::Table table{
+      "Mean estimate over the kernel",
+      concat(kPairs, " pairs of inputs of size ", kUnbiasedDim, ", ", kUnbiasedDraws,
+             " draws each; unbiased estimators stay within 7.5 standard errors."),
+      {"estimator", "mean", "standard error", "worst pair, standard errors"},
+      {}};
   double worst = 0.0;
   const std::vector<FeatureFamily> families = families_of(moments, run.seed);
   for (std::size_t i = 0; i < families.size(); ++i) {

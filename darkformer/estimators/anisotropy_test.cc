@@ -8,7 +8,7 @@
 
 #include "darkformer/estimators/random_inputs.h"
 
-namespace darkformer::estimators {
+namespace darkformer::estimators::anisotropy_test {
 namespace {
 
 TEST(Anisotropy, OfASphereAndOfALine) {
@@ -40,4 +40,4 @@ TEST(Anisotropy, DoesNotDependOnTheAxes) {
 }
 
 }  // namespace
-}  // namespace darkformer::estimators
+}  // namespace darkformer::estimators::anisotropy_test

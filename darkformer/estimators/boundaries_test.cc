@@ -11,7 +11,7 @@
 #include "darkformer/estimators/prediction.h"
 #include "darkformer/estimators/random_settings_testing.h"
 
-namespace darkformer::estimators {
+namespace darkformer::estimators::boundaries_test {
 namespace {
 
 TEST(Boundaries, IsotropicDrawsHaveInfiniteMeanVarianceFromOneSixthOn) {
@@ -70,4 +70,4 @@ TEST(Boundaries, HouseholderDrawsWithoutTheSignFixAreBiased) {
 }
 
 }  // namespace
-}  // namespace darkformer::estimators
+}  // namespace darkformer::estimators::boundaries_test

@@ -11,7 +11,7 @@
 #include "darkformer/estimators/prediction.h"
 #include "darkformer/estimators/random_settings_testing.h"
 
-namespace darkformer::estimators {
+namespace darkformer::estimators::fit_family_test {
 namespace {
 
 // Calls `make`, which must fail with a line that has the part.
@@ -179,4 +179,4 @@ TEST(FitFamily, InvalidSettingsNameTheOffendingValue) {
 }
 
 }  // namespace
-}  // namespace darkformer::estimators
+}  // namespace darkformer::estimators::fit_family_test

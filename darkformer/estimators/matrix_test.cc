@@ -10,7 +10,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
 
-namespace darkformer::estimators {
+namespace darkformer::estimators::matrix_test {
 namespace {
 
 constexpr double kEps = std::numeric_limits<double>::epsilon();
@@ -75,4 +75,4 @@ TEST(Matrix, SpectrumRefusesWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace darkformer::estimators
+}  // namespace darkformer::estimators::matrix_test

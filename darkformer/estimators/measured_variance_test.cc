@@ -9,7 +9,7 @@
 #include "darkformer/estimators/prediction.h"
 #include "darkformer/estimators/random_settings_testing.h"
 
-namespace darkformer::estimators {
+namespace darkformer::estimators::measured_variance_test {
 namespace {
 
 constexpr std::uint32_t kSettings = 60;
@@ -139,4 +139,4 @@ TEST(Prediction, ExpectedLogSecondMomentIsTheMeanOverPairs) {
 }
 
 }  // namespace
-}  // namespace darkformer::estimators
+}  // namespace darkformer::estimators::measured_variance_test

@@ -8,7 +8,7 @@
 #include "darkformer/estimators/prediction.h"
 #include "darkformer/estimators/random_settings_testing.h"
 
-namespace darkformer::estimators {
+namespace darkformer::estimators::output_variance_test {
 namespace {
 
 constexpr std::uint32_t kSettings = 12;
@@ -159,4 +159,4 @@ TEST(PredictedError, FollowsTheMeasuredOneFromSmallToHopeless) {
 }
 
 }  // namespace
-}  // namespace darkformer::estimators
+}  // namespace darkformer::estimators::output_variance_test

@@ -14,7 +14,7 @@
 #include "darkformer/estimators/prediction.h"
 #include "darkformer/estimators/random_inputs.h"
 
-namespace darkformer::estimators {
+namespace darkformer::estimators::paper_statements_test {
 namespace {
 
 constexpr std::size_t kDraws = 100000;
@@ -387,4 +387,4 @@ TEST(PaperStatements, AppendixCWhiteningMakesTheInputsIsotropic) {
 }
 
 }  // namespace
-}  // namespace darkformer::estimators
+}  // namespace darkformer::estimators::paper_statements_test

@@ -11,7 +11,7 @@
 namespace darkformer::estimators {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kDivergent = std::numeric_limits<double>::infinity();
 
 // log of E[cos^n(x)] e^(n d/2) for x ~ N(0, d)
 double log_cosine_moment(double order, double d) {
@@ -29,7 +29,7 @@ double log_cosine_moment(double order, double d) {
 double log_axis_moment(double n, double s, double z2) {
   const double left = n - (n - 1.0) / s;
   if (left <= 0.0) {
-    return kInfinity;
+    return kDivergent;
   }
   return 0.5 * (n - 1.0) * std::log(s) - 0.5 * std::log(left) + 0.5 * z2 * (n * n / left - n);
 }

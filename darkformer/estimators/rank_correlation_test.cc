@@ -10,7 +10,7 @@
 
 #include "darkformer/base/error.h"
 
-namespace darkformer::estimators {
+namespace darkformer::estimators::rank_correlation_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -39,4 +39,4 @@ TEST(RankCorrelation, RefusesWhatHasNoRank) {
 }
 
 }  // namespace
-}  // namespace darkformer::estimators
+}  // namespace darkformer::estimators::rank_correlation_test

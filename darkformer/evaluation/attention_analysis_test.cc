@@ -16,7 +16,7 @@
 #include "darkformer/model/small_gemma.h"
 #include "darkformer/text/test_shards.h"
 
-namespace darkformer {
+namespace darkformer::attention_analysis_test {
 namespace {
 
 constexpr std::int64_t kContext = 40;
@@ -258,4 +258,4 @@ TEST(Plan, SpendsABudgetWhereItGainsMost) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::attention_analysis_test

@@ -13,7 +13,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 // The last of each of `count` equal parts of [0, T), each position once.
 Tensor spread_positions(std::int64_t T, std::int64_t count) {
@@ -83,7 +83,7 @@ AttentionReach attention_reach(const AttentionRows& rows,
   const auto add = [&](std::vector<std::vector<double>>& to, bool measured, const Tensor& mask) {
     const std::vector<double> mass =
         measured ? masses(rows, chosen, mask)
-                 : std::vector<double>(static_cast<std::size_t>(rows.heads), kNone);
+                 : std::vector<double>(static_cast<std::size_t>(rows.heads), kNoValue);
     for (std::size_t h = 0; h < mass.size(); ++h) {
       to[h].push_back(mass[h]);
     }

@@ -7,7 +7,7 @@
 
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::attribution_test {
 namespace {
 
 constexpr std::int64_t kLength = 40;
@@ -84,4 +84,4 @@ TEST(Attribution, JsonNamesTheComponents) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::attribution_test

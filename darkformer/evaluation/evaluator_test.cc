@@ -11,7 +11,7 @@
 #include "darkformer/evaluation/batch_tensors.h"
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::evaluator_test {
 namespace {
 
 using at::Tensor;
@@ -133,4 +133,4 @@ TEST(Measures, JsonHasMeans) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::evaluator_test

@@ -10,7 +10,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::far_field_probe_test {
 namespace {
 
 ProbeTokens some_tokens(std::int64_t count) {
@@ -105,4 +105,4 @@ TEST(FarFieldProbe, ScoresCountTheTargets) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::far_field_probe_test

@@ -10,7 +10,7 @@
 #include "darkformer/model/small_gemma.h"
 #include "darkformer/text/tokenizer_samples.h"
 
-namespace darkformer {
+namespace darkformer::generation_test {
 namespace {
 
 class GenerationTest : public ::testing::Test {
@@ -90,4 +90,4 @@ TEST_F(GenerationTest, ZeroTokensIsNothing) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::generation_test

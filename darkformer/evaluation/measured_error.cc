@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "darkformer/model/matrix_tensors.h"
+#include "darkformer/model/near_mass.h"
 #include "darkformer/ops/dark_attention.h"
 
 namespace darkformer {
@@ -14,9 +15,6 @@ namespace {
 
 using at::Tensor;
 using estimators::FeatureFamily;
-
-// c of the gate where a converted layer starts (model/feature_mixer.cc); its bias is 0.
-constexpr double kGateScale = 0.5;
 
 Tensor float_tensor(std::span<const double> values, at::IntArrayRef shape) {
   return tensor_of(values, shape).to(at::kFloat);
@@ -58,7 +56,7 @@ Tensor mix_by_features(const MixerCall& call, const MixerShape& shape, const Fea
   options.sinks = trial.sinks;
   if (trial.window > 0) {
     const Tensor gate = at::zeros({shape.heads, 2});
-    gate.select(1, 0).fill_(kGateScale);
+    gate.select(1, 0).fill_(kGateScale);  // c where a converted layer starts; its bias is 0
     options.gate = gate;
   }
   return ops::dark_attention(call.q, call.k, call.v, at::stack(arguments.draws), options);

@@ -17,7 +17,7 @@ namespace {
 using at::Tensor;
 using estimators::FeatureFamily;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnseenLogit = -std::numeric_limits<double>::infinity();
 
 // A family's maps along the axes of its proposal, where its formulas are sums over axes.
 struct Axes {
@@ -122,7 +122,7 @@ PredictedRows predict_rows(const AttentionRows& rows,
   const Tensor middle = rows.v.mean(0), v = rows.v - middle, exact = rows.out - middle;
   const Tensor u_q = axes.queries(rows.q), u_k = axes.keys(rows.k);
   const Tensor scores =
-      (at::matmul(u_q, u_k.t()) + at::matmul(u_k, axes.center())).masked_fill(unseen, -kInfinity);
+      (at::matmul(u_q, u_k.t()) + at::matmul(u_k, axes.center())).masked_fill(unseen, kUnseenLogit);
   const Tensor log_weights = at::log_softmax(scores, -1);  // (n,S)
   const Tensor out = at::matmul(log_weights.exp(), v);     // (n,Dv)
   const Tensor log_sizes = log_weights + 0.5 * log_second_moments(axes, u_q, u_k);

@@ -12,7 +12,7 @@
 #include "darkformer/model/conversion.h"
 #include "darkformer/model/matrix_tensors.h"
 
-namespace darkformer {
+namespace darkformer::predicted_error_test {
 namespace {
 
 using at::Tensor;
@@ -186,4 +186,4 @@ TEST(MeasuredError, ConstantAttentionIsTheMeanOfThePast) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::predicted_error_test

@@ -9,7 +9,7 @@
 
 #include "darkformer/base/error.h"
 
-namespace darkformer {
+namespace darkformer::sampler_test {
 namespace {
 
 const std::vector<float> kLogits = {0.5F, 2.0F, -1.0F, 2.0F, 1.0F};
@@ -96,4 +96,4 @@ TEST(Sampler, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::sampler_test

@@ -6,7 +6,7 @@
 
 #include "darkformer/base/error.h"
 
-namespace darkformer {
+namespace darkformer::stop_strings_test {
 namespace {
 
 struct Outcome {
@@ -51,4 +51,4 @@ TEST(StopStrings, RefuseAnEmptyOne) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::stop_strings_test

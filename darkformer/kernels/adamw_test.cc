@@ -7,7 +7,7 @@
 #include "darkformer/base/tolerance.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::adamw_test {
 namespace {
 
 struct State {
@@ -88,4 +88,4 @@ TEST(Adamw, ThreadsDoNotChangeABit) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::adamw_test

@@ -7,7 +7,7 @@
 
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::convert_test {
 namespace {
 
 constexpr StoredType kNarrowTypes[] = {StoredType::kBfloat16, StoredType::kFloat16};
@@ -151,4 +151,4 @@ TEST(Convert, OddCountsStayInsideTheirArrays) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::convert_test

@@ -9,7 +9,7 @@
 
 #include "darkformer/base/error.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::cpu_features_test {
 namespace {
 
 constexpr std::uint32_t kSapphireRapids = 1U << 22 | 1U << 24 | 1U << 25;
@@ -67,4 +67,4 @@ TEST(CpuFeatures, OnednnVersionHasThreeNumbers) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::cpu_features_test

@@ -9,7 +9,7 @@
 #include "darkformer/kernels/convert.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::cross_entropy_test {
 namespace {
 
 struct Case {
@@ -257,4 +257,4 @@ TEST(CrossEntropy, NoRowsGiveNoGradientAndNaNIsNotHidden) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::cross_entropy_test

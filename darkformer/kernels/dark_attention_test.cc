@@ -10,7 +10,7 @@
 #include "darkformer/kernels/dark_problem.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::dark_attention_test {
 namespace {
 
 struct DarkResult {
@@ -328,4 +328,4 @@ TEST(DarkAttention, ReadsAnyStrides) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::dark_attention_test

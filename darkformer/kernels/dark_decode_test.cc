@@ -9,7 +9,7 @@
 #include "darkformer/kernels/dark_problem.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::dark_decode_test {
 namespace {
 
 // A state with its memory.
@@ -172,4 +172,4 @@ TEST(DarkDecode, AMillionStepsDoNotDrift) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::dark_decode_test

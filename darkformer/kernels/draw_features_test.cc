@@ -9,7 +9,7 @@
 
 #include "darkformer/base/threads.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::draw_features_test {
 namespace {
 
 std::vector<float> draw(const DrawShape& shape) {
@@ -105,4 +105,4 @@ TEST(DrawFeatures, TheKernelEstimateIsUnbiased) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::draw_features_test

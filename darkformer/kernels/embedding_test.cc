@@ -8,7 +8,7 @@
 #include "darkformer/kernels/convert.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::embedding_test {
 namespace {
 
 // Ids below V, most of them among the first few: rows that are hit often.
@@ -97,4 +97,4 @@ TEST(Embedding, ThreadsDoNotChangeABit) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::embedding_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::exact_attention_plan_test {
 namespace {
 
 bool visible(const ExactAttention& a, std::size_t i, std::size_t j) {
@@ -89,4 +89,4 @@ TEST(Visibility, KeyBlocksCoverWhatIsSeen) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::exact_attention_plan_test

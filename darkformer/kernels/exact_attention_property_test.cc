@@ -6,7 +6,7 @@
 #include "darkformer/kernels/exact_attention.h"
 #include "darkformer/kernels/exact_attention_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::exact_attention_property_test {
 namespace {
 
 double largest(const Values& values) {
@@ -238,4 +238,4 @@ TEST(ExactAttention, NothingToDo) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::exact_attention_property_test

@@ -4,7 +4,7 @@
 
 #include "darkformer/kernels/exact_attention_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::exact_attention_test {
 namespace {
 
 class ExactAttentionShapes : public ::testing::TestWithParam<ShapeLine> {};
@@ -80,4 +80,4 @@ TEST(ExactAttentionRef, GradientsAreDerivatives) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::exact_attention_test

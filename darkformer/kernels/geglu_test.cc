@@ -8,7 +8,7 @@
 #include "darkformer/base/tolerance.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::geglu_test {
 namespace {
 
 struct Problem {
@@ -126,4 +126,4 @@ TEST(Geglu, WorksInPlace) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::geglu_test

@@ -12,7 +12,7 @@
 #include "darkformer/base/threads.h"
 #include "darkformer/kernels/gemm.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::gemm_signal_test {
 namespace {
 
 std::atomic<int> signals{0};
@@ -81,4 +81,4 @@ TEST(GemmSignals, ProductsStandAStormOfSignals) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::gemm_signal_test

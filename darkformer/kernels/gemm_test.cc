@@ -13,7 +13,7 @@
 #include "darkformer/base/tolerance.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::gemm_test {
 namespace {
 
 std::vector<float> absolute(std::vector<float> values) {
@@ -199,4 +199,4 @@ TEST(Gemm, RunsInsideParallelLoops) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::gemm_test

@@ -8,7 +8,7 @@
 #include "darkformer/kernels/convert.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::linear_backward_test {
 namespace {
 
 // A double sum and the sum of its terms' sizes.
@@ -66,4 +66,4 @@ TEST(LinearBackward, EqualsReferenceOnEveryThreadCount) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::linear_backward_test

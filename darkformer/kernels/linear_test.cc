@@ -9,7 +9,7 @@
 #include "darkformer/kernels/kernel_testing.h"
 #include "darkformer/kernels/matvec.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::linear_test {
 namespace {
 
 void check(StoredType type, std::size_t out, std::size_t in, std::size_t rows) {
@@ -56,4 +56,4 @@ TEST(Linear, EqualsReferenceOnEveryThreadCount) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::linear_test

@@ -8,7 +8,7 @@
 #include "darkformer/kernels/convert.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::matvec_test {
 namespace {
 
 // A random matrix in its stored type, and the vectors it is multiplied by.
@@ -91,4 +91,4 @@ TEST(Matvec, ThreadsAndBatchDoNotChangeABit) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::matvec_test

@@ -5,7 +5,7 @@
 #include "darkformer/base/tolerance.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::rms_norm_test {
 namespace {
 
 struct Problem {
@@ -133,4 +133,4 @@ TEST(RmsNorm, ZeroRowsAndZeroInputs) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::rms_norm_test

@@ -8,7 +8,7 @@
 #include "darkformer/base/tolerance.h"
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::rotary_test {
 namespace {
 
 constexpr double kBase = 10000.0;
@@ -121,4 +121,4 @@ TEST(Rotary, FrequenciesAreThoseOfTheBase) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::rotary_test

@@ -59,7 +59,7 @@ void product_of(std::size_t M,
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace darkformer::kernels {
+namespace darkformer::kernels::simd_math_test {
 namespace {
 HWY_EXPORT(exp_of);
 HWY_EXPORT(exp2_of);
@@ -198,5 +198,5 @@ TEST(TileProduct, EqualsThePlainLoop) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::simd_math_test
 #endif  // HWY_ONCE

@@ -6,7 +6,7 @@
 
 #include "darkformer/kernels/kernel_testing.h"
 
-namespace darkformer::kernels {
+namespace darkformer::kernels::squared_norm_test {
 namespace {
 
 TEST(SquaredNorm, EqualsReferenceForOddSizesOnEveryTarget) {
@@ -39,4 +39,4 @@ TEST(SquaredNorm, RangeAndNonFiniteValues) {
 }
 
 }  // namespace
-}  // namespace darkformer::kernels
+}  // namespace darkformer::kernels::squared_norm_test

@@ -6,7 +6,7 @@
 
 #include "darkformer/base/error.h"
 
-namespace darkformer {
+namespace darkformer::attention_spec_test {
 namespace {
 
 AttentionSpec read(const std::string& text) {
@@ -113,4 +113,4 @@ TEST(AttentionSpec, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::attention_spec_test

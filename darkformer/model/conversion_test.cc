@@ -10,7 +10,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::conversion_test {
 namespace {
 
 using at::Tensor;
@@ -281,4 +281,4 @@ TEST(Fold, IsRefusedWhereSomethingStandsBetween) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::conversion_test

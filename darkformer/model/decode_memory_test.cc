@@ -7,7 +7,7 @@
 #include "darkformer/base/system_info.h"
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::decode_memory_test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -59,4 +59,4 @@ TEST(DecodeMemory, StaysFlatOverAThousandForks) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::decode_memory_test

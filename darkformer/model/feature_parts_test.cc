@@ -10,7 +10,7 @@
 #include "darkformer/model/feature_mixer.h"
 #include "darkformer/model/near_mass.h"
 
-namespace darkformer {
+namespace darkformer::feature_parts_test {
 namespace {
 
 using at::Tensor;
@@ -173,4 +173,4 @@ TEST(FeatureParts, OtherMixersAreUsedWhole) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::feature_parts_test

@@ -12,7 +12,7 @@
 #include "darkformer/base/json.h"
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::gemma_config_test {
 namespace {
 
 constexpr LayerKind kFull = LayerKind::kFull;
@@ -384,4 +384,4 @@ TEST(GemmaConfig, FilesThatAreNotThere) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::gemma_config_test

@@ -6,7 +6,7 @@
 
 #include <map>
 
-namespace darkformer {
+namespace darkformer::gemma_shapes_test {
 namespace {
 
 TEST(GemmaShapes, HaveTheirParameters) {
@@ -30,4 +30,4 @@ TEST(GemmaShapes, OtherNamesAreNone) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::gemma_shapes_test

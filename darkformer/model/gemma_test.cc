@@ -9,7 +9,7 @@
 #include "darkformer/model/small_gemma.h"
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer {
+namespace darkformer::gemma_test {
 namespace {
 
 // Sums of about a hundred terms, a few layers deep.
@@ -163,4 +163,4 @@ TEST(Gemma, RefusesWrongIds) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::gemma_test

@@ -13,7 +13,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
 
-namespace darkformer {
+namespace darkformer::mixer_test {
 namespace {
 
 using at::Tensor;
@@ -238,4 +238,4 @@ TEST(Mixer, ImpossibleSpecsAreRefused) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::mixer_test

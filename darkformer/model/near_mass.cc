@@ -16,8 +16,8 @@ namespace {
 
 using at::Tensor;
 
-constexpr std::int64_t kBlock = 256;  // queries of a block of scores
-constexpr double kLeastMass = 1e-3;   // a gate nearer to 0 or 1 would hardly learn
+constexpr std::int64_t kQueryBlock = 256;  // queries of a block of scores
+constexpr double kLeastMass = 1e-3;        // a gate nearer to 0 or 1 would hardly learn
 
 // Far weights, summed over the queries of one head: q (t,D), the last of the keys k (t1,D), all of
 // them at least window + sinks behind the first.
@@ -50,8 +50,8 @@ void NearMass::add(const Tensor& q, const Tensor& k) {
   const at::NoGradGuard no_gradients;
   const std::int64_t B = q.size(0), H = q.size(1), G = k.size(1), T = q.size(2);
   const std::int64_t first = window_ + sinks_;  // the first token with a far key
-  for (std::int64_t t0 = first; t0 < T; t0 += kBlock) {
-    const std::int64_t t1 = std::min(T, t0 + kBlock);
+  for (std::int64_t t0 = first; t0 < T; t0 += kQueryBlock) {
+    const std::int64_t t1 = std::min(T, t0 + kQueryBlock);
     for (std::int64_t b = 0; b < B; ++b) {
       for (std::int64_t h = 0; h < H; ++h) {
         const Tensor queries = q[b][h].slice(0, t0, t1), keys = k[b][h / (H / G)].slice(0, 0, t1);

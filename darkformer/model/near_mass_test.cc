@@ -10,7 +10,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
 
-namespace darkformer {
+namespace darkformer::near_mass_test {
 namespace {
 
 using at::Tensor;
@@ -85,4 +85,4 @@ TEST(StartGate, FromTheMassOrTheGivenBias) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::near_mass_test

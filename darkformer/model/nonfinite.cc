@@ -9,15 +9,15 @@
 namespace darkformer {
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 22;  // numbers at once: an embedding may be gigabytes
+constexpr std::int64_t kScanBlock = 1 << 22;  // numbers at once: an embedding may be gigabytes
 
 bool is_finite(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_floating_point()) {
     return true;
   }
   const at::Tensor flat = tensor.detach().flatten();
-  for (std::int64_t first = 0; first < flat.numel(); first += kBlock) {
-    const std::int64_t count = std::min(kBlock, flat.numel() - first);
+  for (std::int64_t first = 0; first < flat.numel(); first += kScanBlock) {
+    const std::int64_t count = std::min(kScanBlock, flat.numel() - first);
     if (!at::isfinite(flat.narrow(0, first, count)).all().item<bool>()) {
       return false;
     }

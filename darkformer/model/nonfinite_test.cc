@@ -9,7 +9,7 @@
 
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::nonfinite_test {
 namespace {
 
 std::shared_ptr<Gemma> dark_gemma() {
@@ -64,4 +64,4 @@ TEST(Nonfinite, TheFirstGradientOfTheBackwardPassIsFound) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::nonfinite_test

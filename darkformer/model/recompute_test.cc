@@ -7,7 +7,7 @@
 
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::recompute_test {
 namespace {
 
 struct Pass {
@@ -88,4 +88,4 @@ TEST(Recompute, WithoutGradientsItIsTheFunction) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::recompute_test

@@ -6,7 +6,7 @@
 
 #include "darkformer/kernels/cpu_features.h"
 
-namespace darkformer {
+namespace darkformer::bfloat16_test {
 namespace {
 
 TEST(Bfloat16, LibtorchProductsRun) {
@@ -21,4 +21,4 @@ TEST(Bfloat16, LibtorchProductsRun) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::bfloat16_test

@@ -7,7 +7,7 @@
 
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer::ops {
+namespace darkformer::ops::cross_entropy_test {
 namespace {
 
 TEST(CrossEntropyOp, GradientsEqualThoseOfTheFormula) {
@@ -73,4 +73,4 @@ TEST(CrossEntropyOp, RefusesWrongArguments) {
 }
 
 }  // namespace
-}  // namespace darkformer::ops
+}  // namespace darkformer::ops::cross_entropy_test

@@ -12,7 +12,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/dark_problem.h"
 
-namespace darkformer::ops {
+namespace darkformer::ops::dark_attention_test {
 namespace {
 
 using at::Tensor;
@@ -261,4 +261,4 @@ TEST(DarkAttentionOp, ForeignStatesAreRefused) {
 }
 
 }  // namespace
-}  // namespace darkformer::ops
+}  // namespace darkformer::ops::dark_attention_test

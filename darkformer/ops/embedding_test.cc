@@ -7,7 +7,7 @@
 
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer::ops {
+namespace darkformer::ops::embedding_test {
 namespace {
 
 TEST(EmbeddingOp, GradientEqualsThatOfTheFormula) {
@@ -42,4 +42,4 @@ TEST(EmbeddingOp, RefusesWrongArguments) {
 }
 
 }  // namespace
-}  // namespace darkformer::ops
+}  // namespace darkformer::ops::embedding_test

@@ -4,7 +4,7 @@
 
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer::ops {
+namespace darkformer::ops::geglu_test {
 namespace {
 
 at::Tensor unit(const Tensors& in) {
@@ -43,4 +43,4 @@ TEST(GegluOp, RefusesSecondDerivatives) {
 }
 
 }  // namespace
-}  // namespace darkformer::ops
+}  // namespace darkformer::ops::geglu_test

@@ -4,7 +4,7 @@
 
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer::ops {
+namespace darkformer::ops::linear_test {
 namespace {
 
 at::Tensor map(const Tensors& in) {
@@ -81,4 +81,4 @@ TEST(LinearOp, RefusesWrongArguments) {
 }
 
 }  // namespace
-}  // namespace darkformer::ops
+}  // namespace darkformer::ops::linear_test

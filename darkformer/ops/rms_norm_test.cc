@@ -4,7 +4,7 @@
 
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer::ops {
+namespace darkformer::ops::rms_norm_test {
 namespace {
 
 at::Tensor norm(const Tensors& in) {
@@ -49,4 +49,4 @@ TEST(RmsNormOp, RefusesWrongArguments) {
 }
 
 }  // namespace
-}  // namespace darkformer::ops
+}  // namespace darkformer::ops::rms_norm_test

@@ -4,7 +4,7 @@
 
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer::ops {
+namespace darkformer::ops::rotary_test {
 namespace {
 
 std::shared_ptr<const RotaryTable> table_of(std::int64_t D, std::int64_t positions) {
@@ -53,4 +53,4 @@ TEST(RotaryOp, RefusesWrongArguments) {
 }
 
 }  // namespace
-}  // namespace darkformer::ops
+}  // namespace darkformer::ops::rotary_test

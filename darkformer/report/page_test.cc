@@ -9,7 +9,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/report/results.h"
 
-namespace darkformer::report {
+namespace darkformer::report::page_test {
 namespace {
 
 Results sample() {
@@ -77,4 +77,4 @@ TEST(ReportPage, RefusesOtherFiles) {
 }
 
 }  // namespace
-}  // namespace darkformer::report
+}  // namespace darkformer::report::page_test

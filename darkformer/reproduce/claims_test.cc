@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace darkformer::reproduce {
+namespace darkformer::reproduce::claims_test {
 namespace {
 
 Observation observed(const std::string& arm, std::int64_t seed, double accuracy) {
@@ -161,4 +161,4 @@ TEST(Bench, exponents_come_from_the_longest_lengths) {
 }
 
 }  // namespace
-}  // namespace darkformer::reproduce
+}  // namespace darkformer::reproduce::claims_test

@@ -10,7 +10,7 @@
 #include "darkformer/base/read_file.h"
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer::reproduce {
+namespace darkformer::reproduce::jobs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -207,4 +207,4 @@ TEST(Experiments, with_mistakes_are_refused) {
 }
 
 }  // namespace
-}  // namespace darkformer::reproduce
+}  // namespace darkformer::reproduce::jobs_test

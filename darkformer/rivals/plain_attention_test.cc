@@ -9,7 +9,7 @@
 #include "darkformer/ops/exact_attention.h"
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer::rivals {
+namespace darkformer::rivals::plain_attention_test {
 namespace {
 
 using at::Tensor;
@@ -112,4 +112,4 @@ TEST(PlainAttention, FeaturesWithoutAFactorEqualOurs) {
 }
 
 }  // namespace
-}  // namespace darkformer::rivals
+}  // namespace darkformer::rivals::plain_attention_test

@@ -14,7 +14,7 @@
 #include "darkformer/ops/op_testing.h"
 #include "darkformer/training/test_runs.h"
 
-namespace darkformer::rivals {
+namespace darkformer::rivals::plain_gemma_test {
 namespace {
 
 using at::Tensor;
@@ -159,4 +159,4 @@ TEST(PlainGemma, LearnsAsOursDoes) {
 }
 
 }  // namespace
-}  // namespace darkformer::rivals
+}  // namespace darkformer::rivals::plain_gemma_test

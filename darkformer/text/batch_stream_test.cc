@@ -11,7 +11,7 @@
 #include "darkformer/text/test_files.h"
 #include "darkformer/text/test_shards.h"
 
-namespace darkformer {
+namespace darkformer::batch_stream_test {
 namespace {
 
 constexpr std::int64_t kContext = 8;
@@ -224,4 +224,4 @@ TEST_F(BatchStreamTest, MoreRanksThanWindowsInABatch) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::batch_stream_test

@@ -21,7 +21,7 @@
 namespace darkformer {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{1} << 18;
+constexpr std::size_t kSourceBufferBytes = std::size_t{1} << 18;
 
 // A file with a look-ahead buffer.
 class InputFile {
@@ -76,7 +76,7 @@ class InputFile {
 
   std::filesystem::path path_;
   int descriptor_;
-  std::vector<char> buffer_ = std::vector<char>(kBufferBytes);
+  std::vector<char> buffer_ = std::vector<char>(kSourceBufferBytes);
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::uint64_t used_ = 0;
@@ -172,7 +172,7 @@ class ZstdBytes final : public ByteSource {
     require(stream_ != nullptr, "zstd does not start");
     // Published corpora are often packed with --long=31. A small file that wants two gigabytes of
     // memory is no corpus.
-    is_large_ = file_->first_bytes(kBufferBytes).size() == kBufferBytes;
+    is_large_ = file_->first_bytes(kSourceBufferBytes).size() == kSourceBufferBytes;
     ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax,
                            sizeof(void*) == 8 && is_large_ ? 31 : 27);
   }

@@ -12,7 +12,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/text/test_files.h"
 
-namespace darkformer {
+namespace darkformer::byte_source_test {
 namespace {
 
 std::string read_all(const std::filesystem::path& path, std::size_t step = 1 << 16) {
@@ -176,4 +176,4 @@ TEST_F(ByteSourceTest, GarbageAfterTheEnd) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::byte_source_test

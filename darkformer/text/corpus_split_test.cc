@@ -13,7 +13,7 @@
 #include "darkformer/text/test_files.h"
 #include "darkformer/text/test_shards.h"
 
-namespace darkformer {
+namespace darkformer::corpus_split_test {
 namespace {
 
 class CorpusSplitTest : public testing::Test {
@@ -193,4 +193,4 @@ TEST_F(CorpusSplitTest, TooLittleText) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::corpus_split_test

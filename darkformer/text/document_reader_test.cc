@@ -10,7 +10,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/text/test_files.h"
 
-namespace darkformer {
+namespace darkformer::document_reader_test {
 namespace {
 
 using Documents = std::vector<std::string>;
@@ -313,4 +313,4 @@ TEST_F(DocumentReaderTest, CutShortAndMissing) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::document_reader_test

@@ -8,7 +8,7 @@
 #include "darkformer/text/test_files.h"
 #include "darkformer/text/test_shards.h"
 
-namespace darkformer {
+namespace darkformer::evaluation_windows_test {
 namespace {
 
 class EvaluationWindowsTest : public testing::Test {
@@ -83,4 +83,4 @@ TEST_F(EvaluationWindowsTest, Errors) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::evaluation_windows_test

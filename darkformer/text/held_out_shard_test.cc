@@ -10,7 +10,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/text/test_shards.h"
 
-namespace darkformer {
+namespace darkformer::held_out_shard_test {
 namespace {
 
 constexpr std::int64_t kContext = 8;
@@ -77,4 +77,4 @@ TEST_F(HeldOutShard, NothingHeldOutIsAnError) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::held_out_shard_test

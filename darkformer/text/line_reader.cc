@@ -9,7 +9,7 @@
 namespace darkformer {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{1} << 18;
+constexpr std::size_t kLineReadBytes = std::size_t{1} << 18;
 
 }  // namespace
 
@@ -54,8 +54,8 @@ bool LineReader::read_more() {
   scanned_ -= begin_;
   begin_ = 0;
   const std::size_t kept = buffer_.size();
-  buffer_.resize(kept + kReadBytes);
-  const std::size_t got = source_->read(buffer_.data() + kept, kReadBytes);
+  buffer_.resize(kept + kLineReadBytes);
+  const std::size_t got = source_->read(buffer_.data() + kept, kLineReadBytes);
   buffer_.resize(kept + got);
   return got > 0;
 }

@@ -8,7 +8,7 @@
 #include "darkformer/text/test_files.h"
 #include "darkformer/text/test_shards.h"
 
-namespace darkformer {
+namespace darkformer::packed_tokens_test {
 namespace {
 
 Ids slice(const Ids& ids, std::int64_t begin, std::int64_t end) {
@@ -113,4 +113,4 @@ TEST_F(PackedTokensTest, NoShardsOrMixedTokenizers) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::packed_tokens_test

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace darkformer {
+namespace darkformer::permutation_test {
 namespace {
 
 std::vector<std::uint64_t> order(std::uint64_t size, const Philox& random) {
@@ -110,4 +110,4 @@ TEST(Permutation, NeighboursAreSpread) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::permutation_test

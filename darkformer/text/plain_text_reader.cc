@@ -12,7 +12,7 @@
 namespace darkformer {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{1} << 16;
+constexpr std::size_t kPlainReadBytes = std::size_t{1} << 16;
 constexpr std::size_t kNotFound = std::string_view::npos;
 
 // Calls visit(line with its end) for each line of text.
@@ -139,7 +139,7 @@ void PlainTextReader::use_separator() {
 void PlainTextReader::read_more() {
   buffer_.erase(0, begin_);
   begin_ = 0;
-  incoming_.resize(kReadBytes);
+  incoming_.resize(kPlainReadBytes);
   const std::size_t got = source_->read(incoming_.data(), incoming_.size());
   source_ended_ = got == 0;
   append_with_lf(std::string_view(incoming_).substr(0, got));

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace darkformer {
+namespace darkformer::prefetch_test {
 namespace {
 
 TEST(Prefetcher, GivesItemsInOrder) {
@@ -61,4 +61,4 @@ TEST(Prefetcher, EndsAtAnyMoment) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::prefetch_test

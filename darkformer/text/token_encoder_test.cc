@@ -14,7 +14,7 @@
 #include "darkformer/text/tokenizer.h"
 #include "darkformer/text/tokenizer_samples.h"
 
-namespace darkformer {
+namespace darkformer::token_encoder_test {
 namespace {
 
 Tokenizer sample_tokenizer() {
@@ -72,4 +72,4 @@ TEST(TokenEncoder, EveryRunOfLineEndsIsAPlaceToCut) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::token_encoder_test

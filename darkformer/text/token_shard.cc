@@ -39,7 +39,7 @@ static_assert(sizeof(Header) == 128);
 
 constexpr std::size_t kDocumentBytes = 16;
 constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 48;
-constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr std::size_t kShardBufferBytes = std::size_t{1} << 20;
 
 std::uint64_t header_checksum(const Header& header) {
   return checksum(&header, offsetof(Header, header_checksum));
@@ -165,7 +165,7 @@ void TokenShardWriter::commit() {
 void TokenShardWriter::write(const void* bytes, std::size_t size) {
   data_checksum_.update(bytes, size);
   buffer_.append(static_cast<const char*>(bytes), size);
-  if (buffer_.size() >= kBufferBytes) {
+  if (buffer_.size() >= kShardBufferBytes) {
     flush();
   }
 }

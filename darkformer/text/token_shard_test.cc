@@ -11,7 +11,7 @@
 #include "darkformer/text/test_files.h"
 #include "darkformer/text/test_shards.h"
 
-namespace darkformer {
+namespace darkformer::token_shard_test {
 namespace {
 
 class TokenShardTest : public testing::Test {
@@ -198,4 +198,4 @@ TEST_F(TokenShardTest, KnowsItsOwnFiles) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::token_shard_test

@@ -25,15 +25,15 @@ namespace fs = std::filesystem;
 // Enough for every thread, little enough to show progress and to stop soon.
 constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
 
-struct Piece {
+struct TextPiece {
   std::string text;
   bool ends_document = false;
   std::vector<std::int32_t> ids;
 };
 
 // The next pieces of the file, empty at its end.
-std::vector<Piece> read_batch(DocumentReader& reader) {
-  std::vector<Piece> batch;
+std::vector<TextPiece> read_batch(DocumentReader& reader) {
+  std::vector<TextPiece> batch;
   std::size_t bytes = 0;
   DocumentPiece piece;
   while (bytes < kBatchBytes && reader.next(piece)) {
@@ -43,9 +43,11 @@ std::vector<Piece> read_batch(DocumentReader& reader) {
   return batch;
 }
 
-void write_batch(std::vector<Piece>& batch, const TokenEncoder& encoder, TokenShardWriter& writer) {
+void write_batch(std::vector<TextPiece>& batch,
+                 const TokenEncoder& encoder,
+                 TokenShardWriter& writer) {
   parallel_for(batch.size(), [&](std::size_t i) { batch[i].ids = encoder.encode(batch[i].text); });
-  for (const Piece& piece : batch) {
+  for (const TextPiece& piece : batch) {
     writer.append(piece.ids);
     if (piece.ends_document) {
       writer.end_document();

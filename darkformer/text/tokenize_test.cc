@@ -17,7 +17,7 @@
 #include "darkformer/text/test_files.h"
 #include "darkformer/text/test_shards.h"
 
-namespace darkformer {
+namespace darkformer::tokenize_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -249,4 +249,4 @@ TEST_F(TokenizeTest, ErrorsLeaveNothing) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::tokenize_test

@@ -17,9 +17,7 @@
 namespace darkformer {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";        // U+2581
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-constexpr std::string_view kUnknown = " \xE2\x81\x87 ";    // U+2047, as SentencePiece shows it
+constexpr std::string_view kUnknown = " \xE2\x81\x87 ";  // U+2047, as SentencePiece shows it
 constexpr std::string_view kStartOfTurn = "<start_of_turn>";
 constexpr std::string_view kEndOfTurn = "<end_of_turn>";
 

@@ -14,9 +14,7 @@
 namespace darkformer {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";        // U+2581
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-constexpr std::size_t kMostBytes = std::size_t{1} << 29;   // times 3 (a space's length) fits an int
+constexpr std::size_t kMostBytes = std::size_t{1} << 29;  // times 3 (a space's length) fits an int
 
 bool is_mergeable(PieceType type) {
   return type == PieceType::kNormal || type == PieceType::kUserDefined ||

@@ -7,7 +7,7 @@
 #include "darkformer/base/json.h"
 #include "darkformer/text/tokenizer.h"
 
-namespace darkformer {
+namespace darkformer::tokenizer_golden_test {
 namespace {
 
 // The golden file holds the pieces that can occur in its texts; scores follow Gemma's ids, so that
@@ -42,4 +42,4 @@ TEST_P(GoldenTokenizer, GivesGemmasIds) {
 INSTANTIATE_TEST_SUITE_P(Gemma, GoldenTokenizer, testing::Values("gemma2.json", "gemma3.json"));
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::tokenizer_golden_test

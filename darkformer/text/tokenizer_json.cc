@@ -16,7 +16,7 @@
 namespace darkformer {
 namespace {
 
-constexpr std::int64_t kMostPieces = std::int64_t{1} << 24;
+constexpr std::int64_t kMostPieceIds = std::int64_t{1} << 24;
 
 // A placeholder for images: text never makes it, and text-only models have no row for it.
 constexpr std::string_view kImagePlaceholder = "<image_soft_token>";
@@ -95,8 +95,7 @@ void check_settings(const Json& document, const Json& model, const std::string& 
   require(type == "BPE", source, ": model type is ", printable(type), "; Gemma's is BPE");
   require(find_value<bool>(model, "byte_fallback", source).value_or(false), source,
           ": has no byte_fallback; Gemma's tokenizers do");
-  const Json wanted = {
-      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xE2\x96\x81"}};
+  const Json wanted = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
   const Json& normalizer = member(document, "normalizer", source);
   require(normalizer == wanted, source, ": its normalizer is ", printable(normalizer.dump()),
           "; Gemma's writes a space as U+2581 and does nothing else");
@@ -108,7 +107,7 @@ class PieceTable {
   explicit PieceTable(const std::string& source) : source_(source) {}
 
   void place(const std::string& text, std::int64_t id) {
-    require(id >= 0 && id < kMostPieces, source_, ": piece '", printable(text),
+    require(id >= 0 && id < kMostPieceIds, source_, ": piece '", printable(text),
             "' has the absurd id ", id);
     const auto [entry, added] = ids_.emplace(text, id);
     if (added) {

@@ -13,7 +13,7 @@
 #include "darkformer/text/tokenizer.h"
 #include "darkformer/text/tokenizer_samples.h"
 
-namespace darkformer {
+namespace darkformer::tokenizer_json_test {
 namespace {
 
 // The sample vocabulary as Hugging Face would write it; every split of a piece into two pieces is a
@@ -169,4 +169,4 @@ TEST(TokenizerJson, CutShortIsOneLineWithThePlace) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::tokenizer_json_test

@@ -9,6 +9,9 @@
 
 namespace darkformer {
 
+inline constexpr std::string_view kSpace = "\xE2\x96\x81";        // U+2581
+inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
 // The numbers are SentencePiece's own.
 enum class PieceType : std::uint8_t {
   kNormal = 1,

@@ -6,7 +6,7 @@
 #include "darkformer/text/tokenizer.h"
 #include "darkformer/text/tokenizer_samples.h"
 
-namespace darkformer {
+namespace darkformer::tokenizer_sentencepiece_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -100,4 +100,4 @@ TEST(SentencePieceJudge, WithoutByteFallback) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::tokenizer_sentencepiece_test

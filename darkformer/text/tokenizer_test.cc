@@ -15,7 +15,7 @@
 #include "darkformer/text/tokenizer_samples.h"
 #include "darkformer/text/utf8.h"
 
-namespace darkformer {
+namespace darkformer::tokenizer_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -259,4 +259,4 @@ TEST(TokenizerFile, VocabulariesThatMakeNoSenseAreRefused) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::tokenizer_test

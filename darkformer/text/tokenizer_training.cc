@@ -13,7 +13,6 @@
 namespace darkformer {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 constexpr int kNewlineRuns = 4;
 constexpr int kSpaceRuns = 8;
 

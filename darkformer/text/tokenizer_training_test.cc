@@ -10,7 +10,7 @@
 #include "darkformer/text/tokenizer.h"
 #include "darkformer/text/tokenizer_samples.h"
 
-namespace darkformer {
+namespace darkformer::tokenizer_training_test {
 namespace {
 
 constexpr std::size_t kFixed = 17 + 256;  // specials, runs, bytes
@@ -145,4 +145,4 @@ TEST(TokenizerTraining, SaysWhatIsImpossible) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::tokenizer_training_test

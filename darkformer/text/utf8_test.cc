@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace darkformer {
+namespace darkformer::utf8_test {
 namespace {
 
 std::string encode(unsigned code) {
@@ -66,4 +66,4 @@ TEST(Utf8, MixedTextOfEveryLength) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::utf8_test

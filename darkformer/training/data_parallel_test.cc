@@ -12,7 +12,7 @@
 #include "darkformer/base/threads.h"
 #include "darkformer/training/test_runs.h"
 
-namespace darkformer {
+namespace darkformer::data_parallel_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -239,4 +239,4 @@ TEST(DataParallel, BucketsLeaveOutWhatNoPassReaches) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::data_parallel_test

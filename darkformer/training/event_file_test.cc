@@ -9,7 +9,7 @@
 
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer {
+namespace darkformer::event_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,4 +51,4 @@ TEST(EventFile, RecordsFollowEachOther) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::event_file_test

@@ -12,7 +12,7 @@
 #include "darkformer/checkpoint/golden_gemma.h"
 #include "darkformer/training/optimizer.h"
 
-namespace darkformer {
+namespace darkformer::golden_training_test {
 namespace {
 
 // Rounding-sized noise on the weights a curve starts from: what two sound implementations differ
@@ -100,4 +100,4 @@ INSTANTIATE_TEST_SUITE_P(Families,
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::golden_training_test

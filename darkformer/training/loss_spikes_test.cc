@@ -6,7 +6,7 @@
 
 #include "darkformer/base/philox.h"
 
-namespace darkformer {
+namespace darkformer::loss_spikes_test {
 namespace {
 
 double noisy(int step) {
@@ -47,4 +47,4 @@ TEST(SpikeDetector, GoesOnAfterRestore) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::loss_spikes_test

@@ -8,7 +8,7 @@
 
 #include "darkformer/base/error.h"
 
-namespace darkformer {
+namespace darkformer::rank_place_test {
 namespace {
 
 class RankPlaceTest : public ::testing::Test {
@@ -84,4 +84,4 @@ TEST_F(RankPlaceTest, NamesWhatIsMissingOrWrong) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::rank_place_test

@@ -8,7 +8,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/model/gemma_shapes.h"
 
-namespace darkformer {
+namespace darkformer::run_plan_test {
 namespace {
 
 PlannedRun gemma_2b(TrainScope scope) {
@@ -125,4 +125,4 @@ TEST(RunPlan, ABatchMustReachAllRanks) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::run_plan_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace darkformer {
+namespace darkformer::schedule_test {
 namespace {
 
 TEST(Schedule, WarmUpIsLinear) {
@@ -32,4 +32,4 @@ TEST(Schedule, NoWarmUpAndAllWarmUp) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::schedule_test

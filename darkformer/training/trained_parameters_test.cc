@@ -11,7 +11,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/model/small_gemma.h"
 
-namespace darkformer {
+namespace darkformer::trained_parameters_test {
 namespace {
 
 std::shared_ptr<Gemma> dark_gemma() {
@@ -82,4 +82,4 @@ TEST(Gradients, NormOverAllAndClipping) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::trained_parameters_test

@@ -11,7 +11,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/training/test_runs.h"
 
-namespace darkformer {
+namespace darkformer::trainer_test {
 namespace {
 
 class TrainerTest : public ::testing::Test {
@@ -195,4 +195,4 @@ TEST_F(TrainerTest, AttentionIsMatchedLayerByLayer) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::trainer_test

@@ -18,7 +18,7 @@
 #include "darkformer/text/test_files.h"
 #include "darkformer/training/test_runs.h"
 
-namespace darkformer {
+namespace darkformer::training_run_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -241,4 +241,4 @@ TEST(TrainingState, ComesBackFromJson) {
 }
 
 }  // namespace
-}  // namespace darkformer
+}  // namespace darkformer::training_run_test
