@@ -11,6 +11,7 @@
 #include "darkformer/base/json.h"
 #include "darkformer/checkpoint/gemma_names.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

@@ -8,9 +8,11 @@
 #include <memory>
 #include <string>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/embedding.h"
 
 namespace darkformer {
+
+class Gemma;
 
 struct LoadOptions {
   EmbedScale embed_scale = EmbedScale::kFloat32;

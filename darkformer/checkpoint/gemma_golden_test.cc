@@ -10,6 +10,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/checkpoint/golden_gemma.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer::gemma_golden_test {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/printable.h"
+#include "darkformer/model/gemma_config.h"
 
 namespace darkformer {
 namespace {

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "darkformer/checkpoint/weight_files.h"
-#include "darkformer/model/gemma_config.h"
 
 namespace darkformer {
+
+struct GemmaConfig;
 
 // Our names are those of Hugging Face's text models: model.embed_tokens.weight, model.norm.weight,
 // model.layers.N.self_attn.q_proj.weight, ..., and for converted layers

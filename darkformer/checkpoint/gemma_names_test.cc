@@ -9,6 +9,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
+#include "darkformer/model/gemma_config.h"
 
 namespace darkformer::gemma_names_test {
 namespace {

@@ -7,6 +7,7 @@
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

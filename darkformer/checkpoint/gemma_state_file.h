@@ -4,9 +4,11 @@
 
 #include <filesystem>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/gemma_state.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // Tensors "hidden" and "layers.N.I" (tensor I of layer N), metadata with the position, the model's
 // fingerprint and a checksum of everything. Written atomically. The state must have read a token.

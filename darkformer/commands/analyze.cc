@@ -14,6 +14,7 @@
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
 #include "darkformer/evaluation/analysis_file.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/nonfinite.h"
 #include "darkformer/report/page.h"
 

@@ -3,6 +3,7 @@
 #include "darkformer/commands/attention_text.h"
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/attention_spec.h"
 
 namespace darkformer {
 

@@ -11,6 +11,7 @@
 #include "darkformer/base/threads.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/kernels/exact_attention.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/initial_weights.h"
 
 namespace darkformer {

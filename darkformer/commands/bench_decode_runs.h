@@ -2,14 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <filesystem>
 #include <memory>
 #include <vector>
 
 #include "darkformer/kernels/dark_problem.h"
-#include "darkformer/model/gemma.h"
+
+#include "darkformer/model/gemma_state.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // Feature attention after `context` tokens. The state is that of a short prompt with its position
 // moved on: its size, and so the work of a step, is that of any context.

@@ -12,6 +12,7 @@
 #include "darkformer/commands/bench_parts.h"
 #include "darkformer/commands/bench_timing.h"
 #include "darkformer/commands/blas_core.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/initial_weights.h"
 #include "darkformer/rivals/plain_gemma.h"
 

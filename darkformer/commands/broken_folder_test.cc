@@ -7,6 +7,7 @@
 #include "darkformer/base/unprivileged.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/program_testing.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/text/tokenizer_samples.h"
 
 namespace darkformer::broken_folder_test {

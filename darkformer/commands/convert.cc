@@ -15,6 +15,8 @@
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_moments.h"
 #include "darkformer/evaluation/conversion_plan.h"
+#include "darkformer/model/attention_spec_json.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/nonfinite.h"
 
 namespace darkformer {

@@ -7,6 +7,7 @@
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_near_mass.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 

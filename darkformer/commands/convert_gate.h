@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "darkformer/commands/convert_options.h"
-#include "darkformer/model/gemma.h"
+
+#include "darkformer/model/attention_spec.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // The near mass of each layer's heads; none where no gate starts from it.
 using NearMasses = std::vector<std::vector<double>>;

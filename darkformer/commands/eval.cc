@@ -12,6 +12,7 @@
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/evaluator.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/nonfinite.h"
 #include "darkformer/text/evaluation_windows.h"
 

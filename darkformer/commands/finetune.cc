@@ -8,6 +8,7 @@
 #include "darkformer/commands/out_place.h"
 #include "darkformer/commands/training_options.h"
 #include "darkformer/commands/training_ranks.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

@@ -18,6 +18,7 @@
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

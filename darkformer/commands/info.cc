@@ -7,6 +7,8 @@
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/attention_text.h"
 #include "darkformer/commands/command.h"
+#include "darkformer/model/attention_spec_json.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

@@ -15,6 +15,7 @@
 #include "darkformer/commands/out_place.h"
 #include "darkformer/commands/stages.h"
 #include "darkformer/commands/subcommand.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/report/page.h"
 #include "darkformer/text/held_out_shard.h"
 

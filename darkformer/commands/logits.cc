@@ -10,6 +10,7 @@
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/nonfinite.h"
 
 namespace darkformer {

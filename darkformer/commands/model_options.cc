@@ -5,6 +5,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 

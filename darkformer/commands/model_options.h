@@ -10,10 +10,14 @@
 #include <vector>
 
 #include "darkformer/commands/command.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/embedding.h"
+#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/gemma_state.h"
 #include "darkformer/text/tokenizer.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // --embed-scale, for every command that runs a model.
 inline const FieldTraits kEmbedScaleTraits = {.choices = {"float32", "bf16"}};

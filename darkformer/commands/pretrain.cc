@@ -6,6 +6,7 @@
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/commands/training_options.h"
 #include "darkformer/commands/training_ranks.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/initial_weights.h"
 #include "darkformer/text/document_reader.h"
 #include "darkformer/text/token_shard.h"

@@ -11,6 +11,7 @@
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_moments.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

@@ -18,6 +18,7 @@
 #include "darkformer/commands/rank_launcher.h"
 #include "darkformer/commands/run_toml.h"
 #include "darkformer/commands/training_ranks.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

@@ -10,6 +10,8 @@
 #include "darkformer/base/checksum.h"
 #include "darkformer/checkpoint/safetensors.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
+#include "darkformer/model/attention_spec_json.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

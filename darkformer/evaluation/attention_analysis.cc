@@ -11,6 +11,7 @@
 #include "darkformer/evaluation/collect_moments.h"
 #include "darkformer/evaluation/layer_probe.h"
 #include "darkformer/evaluation/observation.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

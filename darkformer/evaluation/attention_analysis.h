@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "darkformer/evaluation/layer_analysis.h"
-#include "darkformer/model/gemma.h"
 #include "darkformer/model/moments.h"
 #include "darkformer/text/evaluation_windows.h"
 
 namespace darkformer {
+
+class Gemma;
 
 struct AnalysisOptions {
   std::int64_t tokens = 65536;              // of the text, in windows spread evenly over it

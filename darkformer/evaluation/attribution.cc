@@ -3,6 +3,7 @@
 #include "darkformer/evaluation/attribution.h"
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

@@ -8,9 +8,13 @@
 #include <vector>
 
 #include "darkformer/evaluation/far_field_probe.h"
-#include "darkformer/model/gemma.h"
+
+#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/mixer.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // "full", "window only", "linear only", "constant far field"
 std::string attention_part_name(AttentionPart part);

@@ -3,6 +3,7 @@
 #include "darkformer/evaluation/collect_moments.h"
 
 #include "darkformer/evaluation/observation.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 

@@ -7,11 +7,13 @@
 #include <memory>
 #include <vector>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/gemma_config.h"
 #include "darkformer/model/moments.h"
 #include "darkformer/text/evaluation_windows.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // Nothing read yet, for each layer.
 std::vector<std::shared_ptr<LayerMoments>> empty_moments(const GemmaConfig& config);

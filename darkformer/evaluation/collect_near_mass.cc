@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "darkformer/evaluation/observation.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 

@@ -7,11 +7,13 @@
 #include <memory>
 #include <vector>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/attention_spec.h"
 #include "darkformer/model/near_mass.h"
 #include "darkformer/text/evaluation_windows.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // The near mass of every layer, until `tokens` tokens have been read; as collect_moments.
 std::vector<std::shared_ptr<NearMass>> collect_near_mass(

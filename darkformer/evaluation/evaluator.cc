@@ -9,6 +9,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/evaluation/batch_tensors.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

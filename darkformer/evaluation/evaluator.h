@@ -5,10 +5,11 @@
 #include <memory>
 
 #include "darkformer/evaluation/measures.h"
-#include "darkformer/model/gemma.h"
 #include "darkformer/text/token_batch.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // Adds up what a model says of the counted targets of the batches it is given:
 //   loss = -log p(target)    correct: the target has the largest logit

@@ -8,6 +8,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
 #include "darkformer/evaluation/evaluator.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "darkformer/evaluation/measures.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/gemma_config.h"
 #include "darkformer/text/evaluation_windows.h"
 #include "darkformer/text/token_batch.h"
 
 namespace darkformer {
+
+class Gemma;
 
 enum class ProbeTask : std::uint8_t { kCopy, kRecall };
 std::string probe_task_name(ProbeTask task);  // "copy", "recall"

@@ -11,6 +11,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/evaluation/stop_strings.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/nonfinite.h"
 
 namespace darkformer {

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "darkformer/evaluation/sampler.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/gemma_state.h"
 #include "darkformer/text/tokenizer.h"
 
 namespace darkformer {
+
+class Gemma;
 
 struct GenerationOptions {
   std::int64_t max_tokens = 128;

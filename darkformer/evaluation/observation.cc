@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "darkformer/evaluation/batch_tensors.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 

@@ -7,11 +7,13 @@
 #include <memory>
 #include <vector>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/mixer.h"
 #include "darkformer/model/observed_mixer.h"
 #include "darkformer/text/evaluation_windows.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // Puts observers around all mixers, and at its end the mixers back. One at a time for a model.
 class Observation {

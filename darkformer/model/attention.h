@@ -4,12 +4,13 @@
 
 #include <memory>
 
-#include "darkformer/model/gemma_config.h"
 #include "darkformer/model/mixer.h"
 #include "darkformer/model/parameters.h"
 #include "darkformer/model/rotary_positions.h"
 
 namespace darkformer {
+
+struct GemmaConfig;
 
 // What a layer's mixer needs to know of the model.
 MixerShape mixer_shape(const GemmaConfig& config, std::int64_t layer);

@@ -7,6 +7,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/printable.h"
+#include "darkformer/model/attention_spec_json.h"
 
 namespace darkformer {
 namespace {

@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "darkformer/base/json.h"
-
 namespace darkformer {
 
 enum class AttentionKind : std::uint8_t {
@@ -63,12 +61,5 @@ struct AttentionSpec {
 void check_attention_spec(const AttentionSpec& spec,
                           std::int64_t head_dim,
                           const std::string& where);
-
-// One element of config.json's "darkformer.layers". A missing rank is head_dim, an unknown key or
-// value an Error; centre, gate and folded are written only where they are true.
-AttentionSpec read_attention_spec(const OrderedJson& layer,
-                                  std::int64_t head_dim,
-                                  const std::string& where);
-OrderedJson attention_spec_json(const AttentionSpec& spec);
 
 }  // namespace darkformer

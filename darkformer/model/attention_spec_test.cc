@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/attention_spec_json.h"
 
 namespace darkformer::attention_spec_test {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/model/feature_mixer.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/model/matrix_tensors.h"
 
 namespace darkformer {

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "darkformer/estimators/fit_family.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/attention_spec.h"
 #include "darkformer/model/mixer.h"
 #include "darkformer/model/moments.h"
 
 namespace darkformer {
+
+class Gemma;
 
 // Where M starts, for R < D in R directions. Whitening is M = c (scale Lambda)^-1/2 with
 // Lambda = (Cov q + Cov k) / 2 of the group; it and `leading` take Lambda's R leading directions:

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "darkformer/model/attention_spec.h"
 #include "darkformer/model/near_mass.h"
 #include "darkformer/ops/draw_features.h"
 #include "darkformer/ops/linear.h"

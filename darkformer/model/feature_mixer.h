@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "darkformer/model/attention_spec.h"
 #include "darkformer/model/mixer.h"
 #include "darkformer/ops/dark_attention.h"
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "darkformer/base/philox.h"
+#include "darkformer/model/attention_spec.h"
 #include "darkformer/model/feature_mixer.h"
 #include "darkformer/model/near_mass.h"
 

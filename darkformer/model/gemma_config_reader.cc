@@ -7,6 +7,7 @@
 #include "darkformer/base/json.h"
 #include "darkformer/base/mapped_file.h"
 #include "darkformer/base/printable.h"
+#include "darkformer/model/attention_spec_json.h"
 #include "darkformer/model/gemma_config.h"
 #include "darkformer/model/gemma_config_keys.h"
 

@@ -3,6 +3,7 @@
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
+#include "darkformer/model/attention_spec_json.h"
 #include "darkformer/model/gemma_config.h"
 #include "darkformer/model/gemma_config_keys.h"
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/attention_spec.h"
 #include "darkformer/model/baseline_mixers.h"
 #include "darkformer/model/exact_mixer.h"
 #include "darkformer/model/feature_mixer.h"

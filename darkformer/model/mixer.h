@@ -6,12 +6,13 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "darkformer/model/attention_spec.h"
-
 namespace darkformer {
+
+struct AttentionSpec;
 
 // What one layer keeps of a sequence, as the tensors of its kind; empty before the first token.
 // Copying shares the tensors, clone() does not.

@@ -12,6 +12,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
+#include "darkformer/model/attention_spec.h"
 
 namespace darkformer::mixer_test {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
+#include "darkformer/model/attention_spec.h"
 
 namespace darkformer::near_mass_test {
 namespace {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "darkformer/model/gemma.h"
+
 namespace darkformer {
 namespace {
 

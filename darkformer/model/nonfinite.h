@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "darkformer/model/gemma.h"
-
 namespace darkformer {
+
+class Gemma;
 
 // Names as in model folders; empty where there is nothing.
 struct Nonfinite {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/rivals/plain_attention.h"
 
 namespace darkformer::rivals {

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "darkformer/model/gemma.h"
 #include "darkformer/training/optimizer.h"
+
+#include "darkformer/model/gemma_config.h"
 
 namespace darkformer::rivals {
 

@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "darkformer/model/gemma.h"
+
 namespace darkformer {
 
 std::vector<double> covariance_conditions(const Gemma& model) {

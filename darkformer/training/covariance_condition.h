@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "darkformer/model/gemma.h"
-
 namespace darkformer {
+
+class Gemma;
 
 // Of each layer the condition number of Sigma = M^T M on its range, (s_max / s_min)^2 with the
 // singular values of M, the largest of its groups; 0 for layers without M.

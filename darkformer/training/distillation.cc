@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 

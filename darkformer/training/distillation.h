@@ -6,9 +6,10 @@
 #include <ATen/core/Tensor.h>
 
 #include "darkformer/evaluation/batch_tensors.h"
-#include "darkformer/model/gemma.h"
 
 namespace darkformer {
+
+class Gemma;
 
 struct DistillationOptions {
   double loss_weight = 1;       // of the next-token loss

@@ -10,6 +10,7 @@
 #include "darkformer/base/tolerance.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/checkpoint/golden_gemma.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/training/optimizer.h"
 
 namespace darkformer::golden_training_test {

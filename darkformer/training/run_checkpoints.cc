@@ -11,6 +11,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
 #include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

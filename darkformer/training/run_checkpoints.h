@@ -7,11 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "darkformer/model/gemma.h"
 #include "darkformer/training/optimizer.h"
 #include "darkformer/training/training_state.h"
 
 namespace darkformer {
+
+class Gemma;
 
 struct Checkpoint {
   std::filesystem::path folder;

@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "darkformer/model/gemma.h"
+
 namespace darkformer {
 
 std::shared_ptr<Gemma> bfloat16_copy(const Gemma& model) {

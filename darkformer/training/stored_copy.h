@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "darkformer/model/gemma.h"
-
 namespace darkformer {
+
+class Gemma;
 
 // Weights in bfloat16, rounded to nearest; the parameters of converted attention stay as they are.
 std::shared_ptr<Gemma> bfloat16_copy(const Gemma& model);

@@ -7,6 +7,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/squared_norm.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

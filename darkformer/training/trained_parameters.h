@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "darkformer/model/gemma.h"
-
 namespace darkformer {
+
+class Gemma;
 
 enum class TrainScope : std::uint8_t {
   kAll,

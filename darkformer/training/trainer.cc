@@ -11,6 +11,7 @@
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/evaluation/batch_tensors.h"
+#include "darkformer/model/gemma.h"
 
 namespace darkformer {
 namespace {

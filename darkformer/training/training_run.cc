@@ -13,6 +13,7 @@
 #include "darkformer/base/threads.h"
 #include "darkformer/checkpoint/gemma_folder.h"
 #include "darkformer/evaluation/evaluator.h"
+#include "darkformer/model/gemma.h"
 #include "darkformer/training/covariance_condition.h"
 #include "darkformer/training/run_log.h"
 #include "darkformer/training/stored_copy.h"

@@ -1,0 +1,20 @@
+// An attention's options as an element of config.json.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "darkformer/base/json.h"
+#include "darkformer/model/attention_spec.h"
+
+namespace darkformer {
+
+// One element of config.json's "darkformer.layers". A missing rank is head_dim, an unknown key or
+// value an Error; centre, gate and folded are written only where they are true.
+AttentionSpec read_attention_spec(const OrderedJson& layer,
+                                  std::int64_t head_dim,
+                                  const std::string& where);
+OrderedJson attention_spec_json(const AttentionSpec& spec);
+
+}  // namespace darkformer
