@@ -7,14 +7,14 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/analyze_report.h"
 #include "darkformer/commands/convert_options.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
 #include "darkformer/evaluation/analysis_file.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/nonfinite.h"
 #include "darkformer/report/page.h"
 
@@ -69,7 +69,7 @@ void print_layers(const ModelAnalysis& analysis, std::ostream& out) {
 // Makes the folder before the work, for it may not be possible; of work that fails nothing stays.
 ModelAnalysis analyze_into(const fs::path& folder,
                            const AnalysisRun& run,
-                           Gemma& model,
+                           Decoder& model,
                            const Context& context) {
   const bool is_new = fs::create_directories(folder);
   try {
@@ -87,7 +87,7 @@ ModelAnalysis analyze_into(const fs::path& folder,
 
 // A number of features that no layer can have is refused here as it is by convert.
 void check_features(const AnalyzeOptions& o) {
-  const GemmaConfig config = read_gemma_config(o.model / "config.json");
+  const ModelConfig config = read_model_config(o.model / "config.json");
   for (const std::int64_t features : o.features) {
     ConvertOptions tried;
     tried.features = features;
@@ -101,7 +101,7 @@ void analyze(const AnalyzeOptions& o, Context& context) {
   check_features(o);
   AnalysisRun run{o.model, o.data, o.cache.value_or(fs::path()), o.context, {}};
   run.options = {o.tokens, o.features, o.target, static_cast<std::uint64_t>(context.common.seed)};
-  const std::shared_ptr<Gemma> model = load_gemma(o.model);
+  const std::shared_ptr<Decoder> model = load_model(o.model);
   const ModelAnalysis analysis = analyze_into(o.out, run, *model, context);
   if (context.common.json) {
     OrderedJson object = analysis_json(analysis, o.model.string());
@@ -117,7 +117,7 @@ void analyze(const AnalyzeOptions& o, Context& context) {
 
 }  // namespace
 
-ModelAnalysis run_analysis(const AnalysisRun& run, Gemma& model, const Context& context) {
+ModelAnalysis run_analysis(const AnalysisRun& run, Decoder& model, const Context& context) {
   const Tokenizer tokenizer = load_tokenizer(run.model, model.config());
   const EvaluationWindows windows(open_data(run.data, run.cache, tokenizer, context), run.context);
   Progress progress = context.progress("analyze", analysis_tokens(windows, run.options), "tokens");

@@ -18,7 +18,7 @@ struct AnalysisRun {
   std::int64_t context = 1024;
   AnalysisOptions options;
 };
-ModelAnalysis run_analysis(const AnalysisRun& run, Gemma& model, const Context& context);
+ModelAnalysis run_analysis(const AnalysisRun& run, Decoder& model, const Context& context);
 
 // Writes analysis.json, moments.safetensors, results.json and report.html into a folder, which is
 // made where it is missing.

@@ -8,7 +8,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/evaluation/evaluator.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -26,7 +26,7 @@ class Measuring {
         probe_(probe_tokens(windows, kProbeText)) {}
 
   PartResult measure(const std::string& name,
-                     const std::shared_ptr<Gemma>& model,
+                     const std::shared_ptr<Decoder>& model,
                      Progress& shown) {
     PartResult result{name, text(model), {}};
     shown.advance();
@@ -47,7 +47,7 @@ class Measuring {
     context_.stop_if_interrupted("stopped; nothing is kept of an evaluation");
   }
 
-  Measures text(const std::shared_ptr<Gemma>& model) const {
+  Measures text(const std::shared_ptr<Decoder>& model) const {
     Evaluator evaluator(model);
     for (std::int64_t first = 0; first < windows_.size();) {
       if (evaluator.result().all.tokens >= run_.tokens) {
@@ -70,8 +70,8 @@ class Measuring {
 }  // namespace
 
 std::vector<PartResult> attribute(const AttributionRun& run,
-                                  const std::shared_ptr<Gemma>& model,
-                                  const std::shared_ptr<Gemma>& base,
+                                  const std::shared_ptr<Decoder>& model,
+                                  const std::shared_ptr<Decoder>& base,
                                   const EvaluationWindows& windows,
                                   Context& context) {
   if (run.parts.empty()) {

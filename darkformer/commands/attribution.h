@@ -21,8 +21,8 @@ struct AttributionRun {
 // Every part of the model, and `base` (where it is not null) under that name, on the same tokens
 // and probes.
 std::vector<PartResult> attribute(const AttributionRun& run,
-                                  const std::shared_ptr<Gemma>& model,
-                                  const std::shared_ptr<Gemma>& base,
+                                  const std::shared_ptr<Decoder>& model,
+                                  const std::shared_ptr<Decoder>& base,
                                   const EvaluationWindows& windows,
                                   Context& context);
 

@@ -11,7 +11,7 @@
 #include "darkformer/commands/bench_decode_runs.h"
 #include "darkformer/commands/bench_parts.h"
 #include "darkformer/commands/bench_timing.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/threads.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/kernels/exact_attention.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/initial_weights.h"
 
 namespace darkformer {
@@ -92,8 +92,8 @@ void check_exact(std::size_t size) {
 }
 
 // A Gemma 1 of 134 million parameters, 267 MB: larger than any cache.
-GemmaConfig large_config() {
-  GemmaConfig config = default_gemma_config(GemmaFamily::kGemma1);
+ModelConfig large_config() {
+  ModelConfig config = default_model_config(Family::kGemma1);
   config.vocab_size = 16384;
   config.hidden_size = 1024;
   config.intermediate_size = 4096;
@@ -104,13 +104,13 @@ GemmaConfig large_config() {
   config.query_pre_attn_scalar = 256;
   config.layer_kinds = default_layer_kinds(config.family, config.layers, 1);
   config.attention.assign(static_cast<std::size_t>(config.layers), AttentionSpec{});
-  check_gemma_config(config, "bench decode");
+  check_model_config(config, "bench decode");
   return config;
 }
 
-std::shared_ptr<Gemma> random_model() {
+std::shared_ptr<Decoder> random_model() {
   const ParameterMaker normal = initial_weights(1, 0.02);
-  return std::make_shared<Gemma>(
+  return std::make_shared<Decoder>(
       large_config(), [&](const std::string& name, const std::vector<std::int64_t>& shape) {
         const at::Tensor weight = normal(name, shape).detach();
         return shape.size() > 1 ? weight.to(at::kBFloat16) : weight;
@@ -193,9 +193,9 @@ void check_decode(std::int64_t size, std::int64_t features) {
 
 ModelDecode::ModelDecode() : ModelDecode(random_model()) {}
 
-ModelDecode::ModelDecode(const std::filesystem::path& folder) : ModelDecode(load_gemma(folder)) {}
+ModelDecode::ModelDecode(const std::filesystem::path& folder) : ModelDecode(load_model(folder)) {}
 
-ModelDecode::ModelDecode(std::shared_ptr<Gemma> model) : model_(std::move(model)) {
+ModelDecode::ModelDecode(std::shared_ptr<Decoder> model) : model_(std::move(model)) {
   for (const auto& entry : model_->named_parameters()) {
     weights_.push_back(entry.value().detach());
   }
@@ -206,7 +206,7 @@ ModelDecode::ModelDecode(std::shared_ptr<Gemma> model) : model_(std::move(model)
 
 void ModelDecode::step() {
   const at::NoGradGuard no_gradients;
-  GemmaState state = prompt_.clone();
+  DecoderState state = prompt_.clone();
   const at::Tensor hidden = model_->extend(at::ones({1, 1}, at::kLong), state);
   model_->logits(hidden);
 }

@@ -10,11 +10,11 @@
 
 #include "darkformer/kernels/dark_problem.h"
 
-#include "darkformer/model/gemma_state.h"
+#include "darkformer/model/decoder_state.h"
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // Feature attention after `context` tokens. The state is that of a short prompt with its position
 // moved on: its size, and so the work of a step, is that of any context.
@@ -63,11 +63,11 @@ class ModelDecode {
   std::int64_t weight_bytes() const;
 
  private:
-  explicit ModelDecode(std::shared_ptr<Gemma> model);
+  explicit ModelDecode(std::shared_ptr<Decoder> model);
 
-  std::shared_ptr<Gemma> model_;
+  std::shared_ptr<Decoder> model_;
   std::vector<at::Tensor> weights_;
-  GemmaState prompt_;
+  DecoderState prompt_;
 };
 
 }  // namespace darkformer

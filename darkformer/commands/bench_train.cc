@@ -12,7 +12,7 @@
 #include "darkformer/commands/bench_parts.h"
 #include "darkformer/commands/bench_timing.h"
 #include "darkformer/commands/blas_core.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/initial_weights.h"
 #include "darkformer/rivals/plain_gemma.h"
 
@@ -24,8 +24,8 @@ using rivals::PlainGemma;
 constexpr double kRate = 1e-4, kGradientClip = 1.0;
 
 // A Gemma 1 of a million parameters.
-GemmaConfig million(const BenchOptions& options, AttentionKind kind, std::int64_t length) {
-  GemmaConfig config = default_gemma_config(GemmaFamily::kGemma1);
+ModelConfig million(const BenchOptions& options, AttentionKind kind, std::int64_t length) {
+  ModelConfig config = default_model_config(Family::kGemma1);
   config.vocab_size = 2048;
   config.hidden_size = 128;
   config.intermediate_size = 384;
@@ -42,7 +42,7 @@ GemmaConfig million(const BenchOptions& options, AttentionKind kind, std::int64_
     spec.rank = config.head_dim;
   }
   config.attention.assign(static_cast<std::size_t>(config.layers), spec);
-  check_gemma_config(config, "bench train");
+  check_model_config(config, "bench train");
   return config;
 }
 
@@ -54,7 +54,7 @@ bool has_rival(AttentionKind kind) {
 // What Trainer::step does with a batch, without the reading of it.
 class OurStep {
  public:
-  explicit OurStep(std::shared_ptr<Gemma> model)
+  explicit OurStep(std::shared_ptr<Decoder> model)
       : model_(std::move(model)), optimizer_(trained_parameters(*model_), {}) {}
 
   double operator()(const at::Tensor& ids, const at::Tensor& targets) {
@@ -67,7 +67,7 @@ class OurStep {
   }
 
  private:
-  std::shared_ptr<Gemma> model_;
+  std::shared_ptr<Decoder> model_;
   Optimizer optimizer_;
 };
 
@@ -85,8 +85,8 @@ struct TrainRow {
 TrainRow measure_steps(const BenchOptions& options, const std::string& name, std::int64_t length) {
   const AttentionKind kind = *find_attention_kind(name);  // one of the choices
   const std::int64_t batch = std::max<std::int64_t>(1, options.tokens / length);
-  const GemmaConfig config = million(options, kind, length);
-  const auto model = std::make_shared<Gemma>(config, initial_weights(1, 0.02));
+  const ModelConfig config = million(options, kind, length);
+  const auto model = std::make_shared<Decoder>(config, initial_weights(1, 0.02));
   const at::Tensor ids = at::randint(config.vocab_size, {batch, length}, at::kLong),
                    targets = at::randint(config.vocab_size, {batch, length}, at::kLong);
   TrainRow row{name, length, batch, {}, {}};
@@ -112,7 +112,7 @@ TrainRow measure_steps(const BenchOptions& options, const std::string& name, std
 }
 
 void print_train_head(const BenchOptions& options, std::ostream& out) {
-  const GemmaConfig config = million(options, AttentionKind::kExact, 1);
+  const ModelConfig config = million(options, AttentionKind::kExact, 1);
   out << "Gemma 1 of " << parameter_count(config) << " parameters, " << options.features.front()
       << " features; whole steps (forward, backward, clipping, AdamW) of about " << options.tokens
       << " tokens;\n"

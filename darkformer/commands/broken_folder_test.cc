@@ -5,9 +5,9 @@
 
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/base/unprivileged.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/program_testing.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/text/tokenizer_samples.h"
 
 namespace darkformer::broken_folder_test {
@@ -158,7 +158,7 @@ TEST_F(BrokenFolder, AMissingAndAnExtraTensor) {
 }
 
 TEST_F(BrokenFolder, AMissingShard) {
-  save_gemma(folder_, *load_gemma(golden_folder("gemma1")),
+  save_model(folder_, *load_model(golden_folder("gemma1")),
              {.companions = golden_folder("gemma1"), .shard_bytes = 100'000});
   fs::path shard;
   for (const auto& entry : fs::directory_iterator(folder_)) {

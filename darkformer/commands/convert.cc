@@ -6,7 +6,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/attention_text.h"
 #include "darkformer/commands/convert_gate.h"
 #include "darkformer/commands/convert_options.h"
@@ -16,7 +16,7 @@
 #include "darkformer/evaluation/collect_moments.h"
 #include "darkformer/evaluation/conversion_plan.h"
 #include "darkformer/model/attention_spec_json.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/nonfinite.h"
 
 namespace darkformer {
@@ -33,13 +33,13 @@ struct Plan {
   FitStart fit;
 };
 
-bool has_converted_layer(const GemmaConfig& config, const std::vector<std::int64_t>& layers) {
+bool has_converted_layer(const ModelConfig& config, const std::vector<std::int64_t>& layers) {
   return std::any_of(layers.begin(), layers.end(), [&](std::int64_t i) {
     return config.attention[static_cast<std::size_t>(i)].kind != AttentionKind::kExact;
   });
 }
 
-Moments moments_of(const ConvertOptions& o, Gemma& model, Context& context) {
+Moments moments_of(const ConvertOptions& o, Decoder& model, Context& context) {
   const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
   const EvaluationWindows windows(
       open_data(o.data, o.cache.value_or(std::filesystem::path()), tokenizer, context), o.context);
@@ -67,8 +67,8 @@ NearMasses masses_of(const AnalysisAdvice& advice, const Plan& plan) {
 }
 
 // What the analysis chooses, for the layers that may be converted.
-Plan automatic_plan(const ConvertOptions& o, const Gemma& model) {
-  const GemmaConfig& config = model.config();
+Plan automatic_plan(const ConvertOptions& o, const Decoder& model) {
+  const ModelConfig& config = model.config();
   const AnalysisAdvice advice = read_analysis(*o.analysis, model);
   std::vector<bool> fixed(static_cast<std::size_t>(config.layers), true);
   for (const std::int64_t i : chosen_layers(o, config)) {
@@ -91,7 +91,7 @@ Plan automatic_plan(const ConvertOptions& o, const Gemma& model) {
 }
 
 // The rank of each layer that holds this share of the variance of its kernel inputs.
-void set_ranks(double share, const GemmaConfig& config, Plan& plan) {
+void set_ranks(double share, const ModelConfig& config, Plan& plan) {
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     const auto layer = static_cast<std::size_t>(plan.layers[i]);
     plan.specs[i].rank = rank_holding(share, *plan.moments[layer],
@@ -99,11 +99,11 @@ void set_ranks(double share, const GemmaConfig& config, Plan& plan) {
   }
 }
 
-Plan plan_of(const ConvertOptions& o, Gemma& model, Context& context) {
+Plan plan_of(const ConvertOptions& o, Decoder& model, Context& context) {
   if (o.automatic) {
     return automatic_plan(o, model);
   }
-  const GemmaConfig& config = model.config();
+  const ModelConfig& config = model.config();
   Plan plan;
   plan.layers = chosen_layers(o, config);
   const AttentionSpec spec = spec_of(o, config);
@@ -127,7 +127,7 @@ Plan plan_of(const ConvertOptions& o, Gemma& model, Context& context) {
 }
 
 // --fold alone: the dark layers that are there.
-std::vector<std::int64_t> dark_layers(const ConvertOptions& o, const GemmaConfig& config) {
+std::vector<std::int64_t> dark_layers(const ConvertOptions& o, const ModelConfig& config) {
   std::vector<std::int64_t> found;
   for (const std::int64_t i : chosen_layers(o, config)) {
     if (config.attention[static_cast<std::size_t>(i)].kind == AttentionKind::kDark) {
@@ -168,7 +168,7 @@ struct Summary {
 
 void print(const Summary& s,
            const ConvertOptions& o,
-           const GemmaConfig& config,
+           const ModelConfig& config,
            std::ostream& out) {
   std::map<std::string, std::vector<std::int64_t>> kinds;
   for (std::size_t i = 0; i < s.layers.size(); ++i) {
@@ -211,7 +211,7 @@ OrderedJson json_of(const Summary& s, const ConvertOptions& o) {
 }
 
 // Bytes of the exact model's keys and values after so many tokens.
-std::int64_t exact_bytes(const GemmaConfig& config, std::int64_t tokens) {
+std::int64_t exact_bytes(const ModelConfig& config, std::int64_t tokens) {
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < config.layers; ++i) {
     sum += mixer_state_bytes(mixer_shape(config, i), {}, tokens);
@@ -220,7 +220,7 @@ std::int64_t exact_bytes(const GemmaConfig& config, std::int64_t tokens) {
 }
 
 // Converts and folds; the layers that were touched.
-std::vector<std::int64_t> change_layers(const ConvertOptions& o, Gemma& model, Context& context) {
+std::vector<std::int64_t> change_layers(const ConvertOptions& o, Decoder& model, Context& context) {
   std::vector<std::int64_t> layers;
   if (folds_present(o, context)) {
     layers = dark_layers(o, model.config());
@@ -244,8 +244,8 @@ std::vector<std::int64_t> change_layers(const ConvertOptions& o, Gemma& model, C
   return layers;
 }
 
-Summary summary_of(const GemmaConfig& before,
-                   const Gemma& model,
+Summary summary_of(const ModelConfig& before,
+                   const Decoder& model,
                    const std::vector<std::int64_t>& layers,
                    bool folded) {
   Summary summary{layers, {}, before.max_positions, 0, 0, 0, false, false, folded};
@@ -269,17 +269,17 @@ void convert(const ConvertOptions& o, Context& context) {
   for (const std::filesystem::path& file : o.data) {  // read only where something is measured
     require(std::filesystem::exists(file), file.string(), ": there is no such file");
   }
-  const std::shared_ptr<Gemma> model = load_gemma(o.model);
+  const std::shared_ptr<Decoder> model = load_model(o.model);
   const Nonfinite found = find_nonfinite(*model);
   require(found.weight.empty(), o.model.string(), ": ", found.cause(),
           "; a converted model would be as broken");
-  const GemmaConfig before = model->config();
+  const ModelConfig before = model->config();
   require(!o.fold || !before.has_qk_norm(), o.model.string(),
           ": queries and keys are normed between their projections and the factor; nothing can be "
           "folded");
   const std::vector<std::int64_t> layers = change_layers(o, *model, context);
   context.stop_if_interrupted("stopped; nothing was written");
-  save_gemma(o.out, *model, {.companions = o.model});
+  save_model(o.out, *model, {.companions = o.model});
   const Summary summary = summary_of(before, *model, layers, o.fold);
   if (context.common.json) {
     context.print_json(json_of(summary, o));

@@ -7,13 +7,13 @@
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_near_mass.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
 NearMasses near_masses(const ConvertOptions& o,
                        const AttentionSpec& spec,
-                       Gemma& model,
+                       Decoder& model,
                        const Context& context) {
   constexpr std::int64_t kEnough = 8192;  // tokens: a share of attention, not a covariance
   if (!spec.gate || o.gate_bias || o.data.empty()) {
@@ -35,7 +35,7 @@ NearMasses near_masses(const ConvertOptions& o,
 void start_gate_of(const ConvertOptions& o,
                    std::int64_t layer,
                    const std::vector<double>& near_mass,
-                   Gemma& model) {
+                   Decoder& model) {
   const bool knows_text = !o.data.empty() || o.analysis;
   const double scale = knows_text ? kCalibratedGateScale : kGateScale;
   start_gate(*model.block(layer)->attention()->mixer(), {o.gate_scale.value_or(scale), o.gate_bias},

@@ -10,7 +10,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // The near mass of each layer's heads; none where no gate starts from it.
 using NearMasses = std::vector<std::vector<double>>;
@@ -18,13 +18,13 @@ using NearMasses = std::vector<std::vector<double>>;
 // Of every layer of the model as it still is, by a pass over --data; empty without it.
 NearMasses near_masses(const ConvertOptions& options,
                        const AttentionSpec& spec,
-                       Gemma& model,
+                       Decoder& model,
                        const Context& context);
 
 // Starts the gate of a converted layer, if it has one.
 void start_gate_of(const ConvertOptions& options,
                    std::int64_t layer,
                    const std::vector<double>& near_mass,
-                   Gemma& model);
+                   Decoder& model);
 
 }  // namespace darkformer

@@ -163,7 +163,7 @@ void check_options(const ConvertOptions& o, const Context& context) {
   check_kind(o, context);
 }
 
-AttentionSpec spec_of(const ConvertOptions& o, const GemmaConfig& config) {
+AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config) {
   AttentionSpec spec;
   spec.kind = *find_attention_kind(o.attention);
   if (spec.kind == AttentionKind::kWindow) {
@@ -190,7 +190,7 @@ AttentionSpec spec_of(const ConvertOptions& o, const GemmaConfig& config) {
   return spec;
 }
 
-std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const GemmaConfig& config) {
+std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const ModelConfig& config) {
   std::vector<bool> chosen(static_cast<std::size_t>(config.layers), false);
   if (o.layers.empty()) {
     for (std::int64_t i = 0; i < config.layers; ++i) {

@@ -9,7 +9,7 @@
 
 #include "darkformer/commands/command.h"
 #include "darkformer/model/conversion.h"
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 
 namespace darkformer {
 
@@ -118,10 +118,10 @@ void check_options(const ConvertOptions& options, const Context& context);
 void check_rank_share(double share, const std::string& attention);
 
 // The attention that the options describe. UsageError: it cannot be.
-AttentionSpec spec_of(const ConvertOptions& options, const GemmaConfig& config);
+AttentionSpec spec_of(const ConvertOptions& options, const ModelConfig& config);
 
 // The layers that --layers and --keep-exact leave, in order. UsageError: none.
-std::vector<std::int64_t> chosen_layers(const ConvertOptions& options, const GemmaConfig& config);
+std::vector<std::int64_t> chosen_layers(const ConvertOptions& options, const ModelConfig& config);
 
 // Where the factor starts: --init, or what it is without one.
 std::string start_of(const ConvertOptions& options);

@@ -6,13 +6,13 @@
 #include <ostream>
 
 #include "darkformer/base/error.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/attribution.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/evaluator.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/nonfinite.h"
 #include "darkformer/text/evaluation_windows.h"
 
@@ -54,8 +54,8 @@ struct EvalOptions {
   }
 };
 
-std::shared_ptr<Gemma> load(const fs::path& folder, const EvalOptions& options) {
-  return load_gemma(folder, {.embed_scale = embed_scale_of(options.embed_scale)});
+std::shared_ptr<Decoder> load(const fs::path& folder, const EvalOptions& options) {
+  return load_model(folder, {.embed_scale = embed_scale_of(options.embed_scale)});
 }
 
 EvaluationResult evaluate_model(const EvalOptions& options,
@@ -112,7 +112,7 @@ void print_table(const EvaluationResult& result, std::ostream& out) {
 
 // Which parts and distances: those that fit the model, unless the user chose.
 AttributionRun attribution_run(const EvalOptions& options,
-                               const GemmaConfig& config,
+                               const ModelConfig& config,
                                std::int64_t tokens) {
   AttributionRun run{.tokens = std::min(tokens, kAttributionTokens),
                      .rows = options.batch.value_or(evaluation_rows(options.context))};
@@ -132,9 +132,9 @@ AttributionRun attribution_run(const EvalOptions& options,
 }
 
 void eval(const EvalOptions& options, Context& context) {
-  const std::shared_ptr<Gemma> model = load(options.model, options);
+  const std::shared_ptr<Decoder> model = load(options.model, options);
   const Tokenizer tokenizer = load_tokenizer(options.model, model->config());
-  const std::shared_ptr<Gemma> base = options.against ? load(*options.against, options) : nullptr;
+  const std::shared_ptr<Decoder> base = options.against ? load(*options.against, options) : nullptr;
   const EvaluationWindows windows(
       open_data(options.data, options.cache.value_or(fs::path()), tokenizer, context),
       options.context);

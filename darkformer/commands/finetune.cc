@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "darkformer/base/error.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
 #include "darkformer/commands/training_options.h"
 #include "darkformer/commands/training_ranks.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -64,7 +64,7 @@ LoadOptions load_options(const FinetuneOptions& options) {
 }
 
 // A name that fits nothing is a mistake, not a wish that was granted.
-void check_frozen(const std::vector<std::string>& freeze, const Gemma& model) {
+void check_frozen(const std::vector<std::string>& freeze, const Decoder& model) {
   for (const std::string& end : freeze) {
     const auto parameters = model.named_parameters();
     require(std::any_of(parameters.begin(), parameters.end(),
@@ -73,8 +73,8 @@ void check_frozen(const std::vector<std::string>& freeze, const Gemma& model) {
   }
 }
 
-std::shared_ptr<Gemma> load_teacher(const FinetuneOptions& options) {
-  return options.teacher ? load_gemma(*options.teacher) : nullptr;
+std::shared_ptr<Decoder> load_teacher(const FinetuneOptions& options) {
+  return options.teacher ? load_model(*options.teacher) : nullptr;
 }
 
 DistillationOptions distillation(const FinetuneOptions& options) {
@@ -92,7 +92,7 @@ void finetune(const FinetuneOptions& options, Context& context) {
   check_outside(options.out, options.model);
   check_training_options(options, context);
   const DistillationOptions weights = distillation(options);
-  const GemmaConfig config = read_gemma_config(options.model / "config.json");
+  const ModelConfig config = read_model_config(options.model / "config.json");
   const auto ranks = enter_ranks(options, context);
   if (!ranks) {
     return;
@@ -107,7 +107,7 @@ void finetune(const FinetuneOptions& options, Context& context) {
   run.distillation = weights;
   run.load = [&](const Checkpoint* start) {
     auto model =
-        load_gemma(start != nullptr ? start->folder : options.model, load_options(options));
+        load_model(start != nullptr ? start->folder : options.model, load_options(options));
     check_frozen(options.freeze, *model);
     require(!run.teacher || run.teacher->config().vocab_size == model->config().vocab_size,
             options.teacher.value_or(fs::path()).string(),

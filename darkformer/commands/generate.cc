@@ -13,12 +13,12 @@
 #include "darkformer/base/log.h"
 #include "darkformer/base/mapped_file.h"
 #include "darkformer/base/system_info.h"
-#include "darkformer/checkpoint/gemma_folder.h"
-#include "darkformer/checkpoint/gemma_state_file.h"
+#include "darkformer/checkpoint/model_folder.h"
+#include "darkformer/checkpoint/state_file.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -107,7 +107,7 @@ class Session {
   Session(const GenerateOptions& options, Context& context)
       : options_(options),
         context_(context),
-        model_(load_gemma(options.model, {.embed_scale = embed_scale_of(options.embed_scale)})),
+        model_(load_model(options.model, {.embed_scale = embed_scale_of(options.embed_scale)})),
         tokenizer_(find_tokenizer(options.model, model_->config())) {}
 
   void run() {
@@ -249,9 +249,9 @@ class Session {
 
   const GenerateOptions& options_;
   Context& context_;
-  std::shared_ptr<Gemma> model_;
+  std::shared_ptr<Decoder> model_;
   std::optional<Tokenizer> tokenizer_;
-  GemmaState state_;
+  DecoderState state_;
   std::int64_t prompt_tokens_ = 0;
   double prompt_seconds_ = 0;
 };

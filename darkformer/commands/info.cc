@@ -4,11 +4,11 @@
 #include <ostream>
 
 #include "darkformer/base/system_info.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/attention_text.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/model/attention_spec_json.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -30,7 +30,7 @@ std::string type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
 }
 
-Weights count_weights(const Gemma& model) {
+Weights count_weights(const Decoder& model) {
   Weights weights;
   const auto add = [&](const at::Tensor& tensor) {
     weights.parameters += tensor.numel();
@@ -52,13 +52,13 @@ struct StateCost {
   std::int64_t constant = 0;
 };
 
-StateCost state_cost(const Gemma& model) {
+StateCost state_cost(const Decoder& model) {
   constexpr std::int64_t kLong = std::int64_t{1} << 30;  // beyond every sliding window
   const std::int64_t per_token = model.state_bytes(kLong + 1) - model.state_bytes(kLong);
   return {per_token, model.state_bytes(kLong) - per_token * kLong};
 }
 
-std::string layer_text(const GemmaConfig& config, std::int64_t layer) {
+std::string layer_text(const ModelConfig& config, std::int64_t layer) {
   const AttentionSpec& spec = config.attention[static_cast<std::size_t>(layer)];
   const std::int64_t window = config.window(layer);
   if (spec.kind != AttentionKind::kExact) {
@@ -77,7 +77,7 @@ struct LayerRun {
   }
 };
 
-std::vector<LayerRun> layer_runs(const GemmaConfig& config) {
+std::vector<LayerRun> layer_runs(const ModelConfig& config) {
   std::vector<LayerRun> runs;
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string text = layer_text(config, i);
@@ -100,7 +100,7 @@ std::string types_text(const Weights& weights) {
   return text;
 }
 
-OrderedJson as_json(const GemmaConfig& config, const Weights& weights, const StateCost& state) {
+OrderedJson as_json(const ModelConfig& config, const Weights& weights, const StateCost& state) {
   OrderedJson attention = OrderedJson::array();
   for (std::int64_t i = 0; i < config.layers; ++i) {
     OrderedJson layer = attention_spec_json(config.attention[i]);
@@ -125,7 +125,7 @@ OrderedJson as_json(const GemmaConfig& config, const Weights& weights, const Sta
           {"attention", std::move(attention)}};
 }
 
-void print(const GemmaConfig& config,
+void print(const ModelConfig& config,
            const Weights& weights,
            const StateCost& state,
            std::ostream& out) {
@@ -148,8 +148,8 @@ void print(const GemmaConfig& config,
 }
 
 void info(const InfoOptions& options, Context& context) {
-  const auto model = load_gemma(options.model);
-  const GemmaConfig& config = model->config();
+  const auto model = load_model(options.model);
+  const ModelConfig& config = model->config();
   const Weights weights = count_weights(*model);
   if (context.common.json) {
     context.print_json(as_json(config, weights, state_cost(*model)));

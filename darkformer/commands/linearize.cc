@@ -15,7 +15,7 @@
 #include "darkformer/commands/out_place.h"
 #include "darkformer/commands/stages.h"
 #include "darkformer/commands/subcommand.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/report/page.h"
 #include "darkformer/text/held_out_shard.h"
 
@@ -187,7 +187,7 @@ class Linearization {
 
   OrderedJson hold_out() {
     const Tokenizer tokenizer =
-        load_tokenizer(o_.model, read_gemma_config(o_.model / "config.json"));
+        load_tokenizer(o_.model, read_model_config(o_.model / "config.json"));
     const auto tokens = std::make_shared<PackedTokens>(
         open_data(o_.data, o_.cache.value_or(fs::path()), tokenizer, context_));
     const CorpusSplit split =
@@ -336,7 +336,7 @@ void check_options(const LinearizeOptions& options, const Context& context) {
 
 // What convert would refuse, before hours are spent on the way to it.
 void check_conversion(const LinearizeOptions& options) {
-  const GemmaConfig config = read_gemma_config(options.model / "config.json");
+  const ModelConfig config = read_model_config(options.model / "config.json");
   ConvertOptions convert;
   convert.attention = options.attention, convert.features = options.features;
   convert.window = options.window, convert.keep_exact = options.keep_exact;

@@ -5,12 +5,12 @@
 #include <ostream>
 
 #include "darkformer/base/error.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/nonfinite.h"
 
 namespace darkformer {
@@ -33,7 +33,7 @@ struct LogitsOptions {
   }
 };
 
-at::Tensor ids_of(const LogitsOptions& options, const GemmaConfig& config) {
+at::Tensor ids_of(const LogitsOptions& options, const ModelConfig& config) {
   if (options.ids.empty() == !options.text.has_value()) {
     throw UsageError("give either --ids or --text");
   }
@@ -46,9 +46,9 @@ at::Tensor ids_of(const LogitsOptions& options, const GemmaConfig& config) {
 }
 
 // (T,V), a block of tokens at a time.
-at::Tensor all_logits(Gemma& model, const at::Tensor& ids, const Context& context) {
+at::Tensor all_logits(Decoder& model, const at::Tensor& ids, const Context& context) {
   at::Tensor logits = at::empty({ids.size(1), model.config().vocab_size});
-  GemmaState state;
+  DecoderState state;
   read_shown(model, ids, state, context, [&](const at::Tensor& hidden) {
     const std::int64_t count = hidden.size(1);
     logits.narrow(0, state.position - count, count).copy_(model.logits(hidden.squeeze(0)));
@@ -69,7 +69,7 @@ bool holds_logits(const std::filesystem::path& path) {
 void logits(const LogitsOptions& options, Context& context) {
   check_out_file(options.out, holds_logits, "logits");
   const auto model =
-      load_gemma(options.model, {.embed_scale = embed_scale_of(options.embed_scale)});
+      load_model(options.model, {.embed_scale = embed_scale_of(options.embed_scale)});
   const at::Tensor ids = ids_of(options, model->config());
   const at::Tensor values = all_logits(*model, ids, context);
   if (!values.isfinite().all().item<bool>()) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/base/threads.h"
-#include "darkformer/checkpoint/golden_gemma.h"
+#include "darkformer/checkpoint/golden_model.h"
 #include "darkformer/commands/program_testing.h"
 #include "darkformer/text/tokenizer.h"
 
@@ -53,7 +53,7 @@ TEST_F(ModelCommands, LibtorchLeavesTheThreadsAsAsked) {
 
 TEST_F(ModelCommands, LogitsEqualTheGoldenOnes) {
   for (const char* name : {"gemma1", "gemma2", "gemma3"}) {
-    const GoldenGemma golden(name);
+    const GoldenModel golden(name);
     const at::Tensor ids = golden.tensor("input_ids");
     for (const bool rounded : {false, true}) {
       const Outcome outcome =
@@ -72,7 +72,7 @@ TEST_F(ModelCommands, LogitsEqualTheGoldenOnes) {
 
 TEST_F(ModelCommands, GreedyGenerationIsTheGoldenOne) {
   for (const char* name : {"gemma1", "gemma2", "gemma3"}) {
-    const GoldenGemma golden(name);
+    const GoldenModel golden(name);
     const Outcome outcome =
         run({"generate", golden.folder.string(), "--ids", joined(golden.facts["greedy_prompt"]),
              "-n", "24", "--temp", "0", "--ignore-eos", "--json"});
@@ -84,7 +84,7 @@ TEST_F(ModelCommands, GreedyGenerationIsTheGoldenOne) {
 
 TEST_F(ModelCommands, AStateGoesOnAsIfThePromptWereReadAgain) {
   for (const char* name : {"gemma1", "gemma2", "gemma3"}) {
-    const GoldenGemma golden(name);
+    const GoldenModel golden(name);
     const std::string folder = golden.folder.string();
     const std::string ids = joined(golden.tensor("input_ids")[0]);
     const auto first = run({"generate", folder, "--ids", ids, "-n", "8", "--temp", "1", "--json",
@@ -155,7 +155,7 @@ TEST_F(ModelCommands, InfoTellsShapeAndCost) {
   ASSERT_EQ(outcome.code, kExitDone) << outcome.errors;
   const Json info = outcome.json();
   EXPECT_EQ(info["model_type"], "gemma3_text");
-  EXPECT_EQ(info["parameters"], GoldenGemma("gemma3").facts["params"]);
+  EXPECT_EQ(info["parameters"], GoldenModel("gemma3").facts["params"]);
   // One full layer of one kv head: keys and values of 16 floats; six rings of 6.
   EXPECT_EQ(info["state_bytes_per_token"], 2 * 16 * 4);
   EXPECT_EQ(info["state_bytes_constant"], 6 * 6 * 2 * 16 * 4 + 7 * 8);

@@ -5,7 +5,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "darkformer/base/error.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
@@ -15,7 +15,7 @@ EmbedScale embed_scale_of(const std::string& choice) {
   return choice == "bf16" ? EmbedScale::kBfloat16 : EmbedScale::kFloat32;
 }
 
-Tokenizer load_tokenizer(const fs::path& folder, const GemmaConfig& config) {
+Tokenizer load_tokenizer(const fs::path& folder, const ModelConfig& config) {
   Tokenizer tokenizer = Tokenizer::load(folder);
   require(tokenizer.text_ids() <= config.vocab_size, folder.string(),
           ": the tokenizer gives ids up to ", tokenizer.text_ids() - 1,
@@ -24,7 +24,7 @@ Tokenizer load_tokenizer(const fs::path& folder, const GemmaConfig& config) {
   return tokenizer;
 }
 
-std::optional<Tokenizer> find_tokenizer(const fs::path& folder, const GemmaConfig& config) {
+std::optional<Tokenizer> find_tokenizer(const fs::path& folder, const ModelConfig& config) {
   if (!fs::exists(folder / "tokenizer.model") && !fs::exists(folder / "tokenizer.json")) {
     return std::nullopt;
   }
@@ -44,9 +44,9 @@ std::vector<std::int64_t> encode_with_bos(const Tokenizer& tokenizer, const std:
   return ids;
 }
 
-void read_shown(Gemma& model,
+void read_shown(Decoder& model,
                 const at::Tensor& ids,
-                GemmaState& state,
+                DecoderState& state,
                 const Context& context,
                 const std::function<void(const at::Tensor& hidden)>& each) {
   constexpr std::int64_t kShown = 8 * kReadBlock;  // less is read before anybody wonders
@@ -65,7 +65,7 @@ void read_shown(Gemma& model,
   });
 }
 
-at::Tensor token_row(const std::vector<std::int64_t>& ids, const GemmaConfig& config) {
+at::Tensor token_row(const std::vector<std::int64_t>& ids, const ModelConfig& config) {
   for (const std::int64_t id : ids) {
     require(id >= 0 && id < config.vocab_size, "token id ", id,
             " is not in the model's vocabulary of ", config.vocab_size);

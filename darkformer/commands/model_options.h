@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "darkformer/commands/command.h"
+#include "darkformer/model/decoder_state.h"
 #include "darkformer/model/embedding.h"
-#include "darkformer/model/gemma_config.h"
-#include "darkformer/model/gemma_state.h"
+#include "darkformer/model/model_config.h"
 #include "darkformer/text/tokenizer.h"
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // --embed-scale, for every command that runs a model.
 inline const FieldTraits kEmbedScaleTraits = {.choices = {"float32", "bf16"}};
@@ -26,10 +26,10 @@ inline constexpr const char* kEmbedScaleHelp =
 EmbedScale embed_scale_of(const std::string& choice);
 
 // The folder's tokenizer. Error: there is none, it is broken, or it has more ids than the model.
-Tokenizer load_tokenizer(const std::filesystem::path& folder, const GemmaConfig& config);
+Tokenizer load_tokenizer(const std::filesystem::path& folder, const ModelConfig& config);
 // Nothing where the folder has no tokenizer file at all.
 std::optional<Tokenizer> find_tokenizer(const std::filesystem::path& folder,
-                                        const GemmaConfig& config);
+                                        const ModelConfig& config);
 // For a prompt. Error: the folder has none, so that the prompt has to be given as ids.
 const Tokenizer& prompt_tokenizer(const std::optional<Tokenizer>& found,
                                   const std::filesystem::path& folder);
@@ -38,13 +38,13 @@ const Tokenizer& prompt_tokenizer(const std::optional<Tokenizer>& found,
 std::vector<std::int64_t> encode_with_bos(const Tokenizer& tokenizer, const std::string& text);
 
 // read_tokens with a display where it takes long; Ctrl-C ends it.
-void read_shown(Gemma& model,
+void read_shown(Decoder& model,
                 const at::Tensor& ids,
-                GemmaState& state,
+                DecoderState& state,
                 const Context& context,
                 const std::function<void(const at::Tensor& hidden)>& each = {});
 
 // (1,T). Error where an id is not one of the model.
-at::Tensor token_row(const std::vector<std::int64_t>& ids, const GemmaConfig& config);
+at::Tensor token_row(const std::vector<std::int64_t>& ids, const ModelConfig& config);
 
 }  // namespace darkformer

@@ -11,7 +11,7 @@
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/training_options.h"
 #include "darkformer/kernels/yardstick.h"
-#include "darkformer/model/gemma_shapes.h"
+#include "darkformer/model/model_shapes.h"
 #include "darkformer/training/run_plan.h"
 
 namespace darkformer {
@@ -70,14 +70,14 @@ struct PlanOptions {
   }
 };
 
-GemmaConfig config_of(const PlanOptions& options) {
+ModelConfig config_of(const PlanOptions& options) {
   const fs::path path = options.model;
   if (fs::exists(path)) {
-    return read_gemma_config(fs::is_directory(path) ? path / "config.json" : path);
+    return read_model_config(fs::is_directory(path) ? path / "config.json" : path);
   }
-  const auto shape = find_gemma_shape(options.model);
+  const auto shape = find_model_shape(options.model);
   require(shape.has_value(), options.model, ": neither a model folder nor a known size; sizes are ",
-          gemma_shape_names());
+          model_shape_names());
   return *shape;
 }
 
@@ -106,7 +106,7 @@ PlannedRun run_of(const PlanOptions& options) {
       spec.rank = run.config.head_dim;
     }
     std::fill(run.config.attention.begin(), run.config.attention.end(), spec);
-    check_gemma_config(run.config, "plan");
+    check_model_config(run.config, "plan");
   }
   run.scope = options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;
   run.optimizer = options.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamw;

@@ -3,10 +3,10 @@
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/training_options.h"
 #include "darkformer/commands/training_ranks.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/initial_weights.h"
 #include "darkformer/text/document_reader.h"
 #include "darkformer/text/token_shard.h"
@@ -111,10 +111,8 @@ fs::path prepare_tokenizer(const PretrainOptions& options, bool is_made, const C
   return folder;
 }
 
-GemmaFamily family_of(const std::string& name) {
-  return name == "gemma"    ? GemmaFamily::kGemma1
-         : name == "gemma2" ? GemmaFamily::kGemma2
-                            : GemmaFamily::kGemma3;
+Family family_of(const std::string& name) {
+  return name == "gemma" ? Family::kGemma1 : name == "gemma2" ? Family::kGemma2 : Family::kGemma3;
 }
 
 AttentionSpec attention_of(const PretrainOptions& options) {
@@ -129,9 +127,9 @@ AttentionSpec attention_of(const PretrainOptions& options) {
   return spec;
 }
 
-GemmaConfig config_of(const PretrainOptions& options, std::int64_t vocabulary, std::uint64_t seed) {
-  const GemmaFamily family = family_of(options.family);
-  GemmaConfig config = default_gemma_config(family);
+ModelConfig config_of(const PretrainOptions& options, std::int64_t vocabulary, std::uint64_t seed) {
+  const Family family = family_of(options.family);
+  ModelConfig config = default_model_config(family);
   config.vocab_size = vocabulary;
   config.hidden_size = options.hidden;
   config.intermediate_size = options.intermediate.value_or(4 * options.hidden);
@@ -141,23 +139,23 @@ GemmaConfig config_of(const PretrainOptions& options, std::int64_t vocabulary, s
   config.head_dim = options.head_dim;
   config.max_positions = std::max<std::int64_t>(options.context, 8192);
   config.query_pre_attn_scalar = static_cast<double>(options.head_dim);
-  config.sliding_window = family == GemmaFamily::kGemma1 ? 0 : options.sliding_window;
+  config.sliding_window = family == Family::kGemma1 ? 0 : options.sliding_window;
   config.layer_kinds = default_layer_kinds(
-      family, options.layers, family == GemmaFamily::kGemma3 ? kGemma3Pattern : kGemma2Pattern);
+      family, options.layers, family == Family::kGemma3 ? kGemma3Pattern : kGemma2Pattern);
   config.attention.assign(static_cast<std::size_t>(options.layers), attention_of(options));
   config.seed = seed;
-  check_gemma_config(config, "the model asked for");
+  check_model_config(config, "the model asked for");
   return config;
 }
 
-GemmaConfig config_of(const PretrainOptions& options,
+ModelConfig config_of(const PretrainOptions& options,
                       const Tokenizer& tokenizer,
                       std::uint64_t seed) {
-  GemmaConfig config = config_of(options, tokenizer.size(), seed);
+  ModelConfig config = config_of(options, tokenizer.size(), seed);
   config.bos_id = tokenizer.bos();
   config.pad_id = tokenizer.pad();
   config.eos_ids = {tokenizer.eos()};
-  check_gemma_config(config, "the model asked for");
+  check_model_config(config, "the model asked for");
   return config;
 }
 
@@ -181,9 +179,9 @@ void pretrain(const PretrainOptions& options, Context& context) {
   const Tokenizer tokenizer = Tokenizer::load(folder);
   const auto load = [&](const Checkpoint* start) {
     return start != nullptr
-               ? load_gemma(start->folder, {.trains = [](const std::string&) { return true; }})
-               : std::make_shared<Gemma>(config_of(options, tokenizer, seed),
-                                         initial_weights(seed, options.deviation));
+               ? load_model(start->folder, {.trains = [](const std::string&) { return true; }})
+               : std::make_shared<Decoder>(config_of(options, tokenizer, seed),
+                                           initial_weights(seed, options.deviation));
   };
   PreparedRun run{tokenizer, folder, load, nullptr, {}, *ranks};
   run.planned = PlannedRun{.config = config_of(options, tokenizer, seed), .from_folder = false};

@@ -6,12 +6,12 @@
 #include <ostream>
 
 #include "darkformer/base/error.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/collect_moments.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -37,7 +37,7 @@ using Moments = std::vector<std::shared_ptr<LayerMoments>>;
 Moments moments_over(const SpectraOptions& o,
                      const std::vector<fs::path>& files,
                      std::int64_t tokens,
-                     Gemma& model,
+                     Decoder& model,
                      Context& context) {
   const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
   const EvaluationWindows windows(open_data(files, {}, tokenizer, context), o.context);
@@ -102,7 +102,7 @@ class LayerMeans {
   std::map<std::string, std::pair<double, int>> sums_;
 };
 
-void add_factor(const Gemma& model,
+void add_factor(const Decoder& model,
                 std::int64_t layer,
                 const LayerMoments& moments,
                 LayerMeans& means) {
@@ -122,7 +122,7 @@ void add_factor(const Gemma& model,
 
 void spectra(const SpectraOptions& o, Context& context) {
   const at::NoGradGuard no_gradients;
-  const std::shared_ptr<Gemma> model = load_gemma(o.model);
+  const std::shared_ptr<Decoder> model = load_model(o.model);
   const Moments moments = moments_over(o, o.data, o.tokens, *model, context);
   // As many tokens for the truth as there are: its own error must not count.
   constexpr std::int64_t kTruth = 65536;

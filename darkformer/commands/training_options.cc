@@ -18,7 +18,7 @@
 #include "darkformer/commands/rank_launcher.h"
 #include "darkformer/commands/run_toml.h"
 #include "darkformer/commands/training_ranks.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -320,7 +320,7 @@ RunResult train_to_the_end(const TrainingOptions& options,
     lock.emplace(options.out);
   }
   const std::optional<Checkpoint> start = find_start(options, run);
-  const std::shared_ptr<Gemma> model = run.load(start ? &*start : nullptr);
+  const std::shared_ptr<Decoder> model = run.load(start ? &*start : nullptr);
   if (run.ranks) {
     run.ranks->require_equal(options_fingerprint(context), "options");
     run.ranks->require_equal(fingerprint(*model), "weights");

@@ -151,8 +151,8 @@ struct TrainingOptions {
 struct PreparedRun {
   Tokenizer tokenizer;
   std::filesystem::path companions;  // folder of the tokenizer's files
-  std::function<std::shared_ptr<Gemma>(const Checkpoint* start)> load;
-  std::shared_ptr<Gemma> teacher;
+  std::function<std::shared_ptr<Decoder>(const Checkpoint* start)> load;
+  std::shared_ptr<Decoder> teacher;
   DistillationOptions distillation;
   std::shared_ptr<Ranks> ranks = nullptr;  // null: one process
   std::optional<PlannedRun> planned = {};  // what is trained; the rest comes from the options

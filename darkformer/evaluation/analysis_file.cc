@@ -11,7 +11,7 @@
 #include "darkformer/checkpoint/safetensors.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
 #include "darkformer/model/attention_spec_json.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -142,7 +142,7 @@ void write_moments(const fs::path& file, const ModelAnalysis& analysis) {
 LayerMoments read_layer(const SafetensorsFile& file,
                         std::size_t layer,
                         std::int64_t tokens,
-                        const GemmaConfig& config) {
+                        const ModelConfig& config) {
   const std::string name = file.path().string();
   LayerMoments::Sums sums;
   for (const Part& part : kParts) {
@@ -166,7 +166,7 @@ LayerMoments read_layer(const SafetensorsFile& file,
 std::vector<std::shared_ptr<LayerMoments>> read_moments(const fs::path& path,
                                                         const std::string& fingerprint,
                                                         std::int64_t tokens,
-                                                        const GemmaConfig& config) {
+                                                        const ModelConfig& config) {
   const SafetensorsFile file(path);
   const auto entry = [&](const char* key) {
     const auto found = file.metadata().find(key);
@@ -308,7 +308,7 @@ std::vector<double> AnalysisAdvice::near_mass(std::size_t layer, const Attention
   return masses;
 }
 
-AnalysisAdvice read_analysis(const fs::path& file, const Gemma& model) {
+AnalysisAdvice read_analysis(const fs::path& file, const Decoder& model) {
   const fs::path path = fs::is_directory(file) ? file / "analysis.json" : file;
   const OrderedJson object = read_ordered_json(path);
   const std::string name = path.string();
@@ -321,7 +321,7 @@ AnalysisAdvice read_analysis(const fs::path& file, const Gemma& model) {
   const std::string wanted = to_hex(fingerprint(model));
   require(got == wanted, name, ": an analysis of another model (fingerprint ", got,
           ", this one has ", wanted, "); analyze this one");
-  const GemmaConfig& config = model.config();
+  const ModelConfig& config = model.config();
   require(object.contains("layers") && object["layers"].is_array() &&
               object["layers"].size() == static_cast<std::size_t>(config.layers),
           name, ": needs a list \"layers\" of ", config.layers);

@@ -41,6 +41,6 @@ struct AnalysisAdvice {
 // From analysis.json, or the folder that holds it. Error, naming the file and what is wrong: not an
 // analysis, of a newer version, of another model (by fingerprint), moments that are missing, cut
 // short or of another analysis.
-AnalysisAdvice read_analysis(const std::filesystem::path& file, const Gemma& model);
+AnalysisAdvice read_analysis(const std::filesystem::path& file, const Decoder& model);
 
 }  // namespace darkformer

@@ -11,7 +11,7 @@
 #include "darkformer/evaluation/collect_moments.h"
 #include "darkformer/evaluation/layer_probe.h"
 #include "darkformer/evaluation/observation.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -48,7 +48,7 @@ std::vector<std::int64_t> default_features(std::int64_t D) {
   return {std::max<std::int64_t>(1, D / 2), D, 2 * D, 4 * D};
 }
 
-void check_model(const GemmaConfig& config, const AnalysisOptions& options) {
+void check_model(const ModelConfig& config, const AnalysisOptions& options) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const AttentionKind kind = config.attention[static_cast<std::size_t>(i)].kind;
     require(
@@ -98,7 +98,7 @@ std::vector<Correlation> correlations_of(const ModelAnalysis& analysis) {
 // Reads windows under an observer and counts their tokens.
 class Reading {
  public:
-  Reading(Gemma& model,
+  Reading(Decoder& model,
           const EvaluationWindows& windows,
           const std::function<void(std::int64_t)>& each)
       : model_(model), windows_(windows), each_(each) {}
@@ -117,7 +117,7 @@ class Reading {
   }
 
  private:
-  Gemma& model_;
+  Decoder& model_;
   const EvaluationWindows& windows_;
   const std::function<void(std::int64_t)>& each_;
   std::int64_t tokens_ = 0;
@@ -129,11 +129,11 @@ std::int64_t analysis_tokens(const EvaluationWindows& windows, const AnalysisOpt
   return window_count(windows, options.tokens) * windows.context();
 }
 
-ModelAnalysis analyze_model(Gemma& model,
+ModelAnalysis analyze_model(Decoder& model,
                             const EvaluationWindows& windows,
                             const AnalysisOptions& options,
                             const std::function<void(std::int64_t)>& each) {
-  const GemmaConfig& config = model.config();
+  const ModelConfig& config = model.config();
   check_model(config, options);
   const ChosenWindows chosen = choose(windows, options.tokens);
   const auto held = static_cast<std::int64_t>(chosen.held_out.size());

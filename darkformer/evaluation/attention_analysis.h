@@ -14,7 +14,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 struct AnalysisOptions {
   std::int64_t tokens = 65536;              // of the text, in windows spread evenly over it
@@ -51,7 +51,7 @@ struct ModelAnalysis {
 // analysis_tokens(windows, options); what it throws ends the pass. The model is as before
 // afterwards.
 // Error: a layer is not exact, fewer than two whole windows, too few tokens for a covariance.
-ModelAnalysis analyze_model(Gemma& model,
+ModelAnalysis analyze_model(Decoder& model,
                             const EvaluationWindows& windows,
                             const AnalysisOptions& options,
                             const std::function<void(std::int64_t)>& each = {});

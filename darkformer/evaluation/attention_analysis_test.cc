@@ -13,7 +13,7 @@
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/evaluation/collect_moments.h"
 #include "darkformer/evaluation/conversion_plan.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 #include "darkformer/text/test_shards.h"
 
 namespace darkformer::attention_analysis_test {
@@ -40,8 +40,8 @@ class Analyses : public ::testing::Test {
 };
 
 TEST_F(Analyses, OfEveryFamilyHoldEveryLayerHeadAndEstimator) {
-  for (const GemmaFamily family : all_families()) {
-    const auto model = small_gemma(small_config(family));
+  for (const Family family : all_families()) {
+    const auto model = small_decoder(small_config(family));
     const EvaluationWindows text = windows(14);
     const AnalysisOptions options{.features = {4, 16}};
     std::int64_t last = 0;
@@ -81,7 +81,7 @@ TEST_F(Analyses, OfEveryFamilyHoldEveryLayerHeadAndEstimator) {
 }
 
 TEST_F(Analyses, MomentsAreThoseOfTheWindowsNotHeldOut) {
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  const auto model = small_decoder(small_config(Family::kGemma1));
   const EvaluationWindows text = windows(12);
   ASSERT_GE(text.whole(), 8);
   const ModelAnalysis analysis =
@@ -96,7 +96,7 @@ TEST_F(Analyses, MomentsAreThoseOfTheWindowsNotHeldOut) {
 }
 
 TEST_F(Analyses, MoreFeaturesMeasureSmallerErrors) {
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  const auto model = small_decoder(small_config(Family::kGemma1));
   const ModelAnalysis analysis = analyze_model(*model, windows(14), {.features = {4, 512}});
   for (const LayerAnalysis& layer : analysis.layers) {
     const EstimatorAnalysis& performer = layer.estimators.front();
@@ -108,7 +108,7 @@ TEST_F(Analyses, MoreFeaturesMeasureSmallerErrors) {
 }
 
 TEST_F(Analyses, AreRefusedWhereTheyMeanNothing) {
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  const auto model = small_decoder(small_config(Family::kGemma1));
   EXPECT_NE(error_of([&] { analyze_model(*model, windows(1), {}); }).find("--context 40"),
             std::string::npos);
   model->set_attention(1, small_dark_spec());
@@ -118,7 +118,7 @@ TEST_F(Analyses, AreRefusedWhereTheyMeanNothing) {
 }
 
 TEST_F(Analyses, AreKeptAndTakenBack) {
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma2));
+  const auto model = small_decoder(small_config(Family::kGemma2));
   const ModelAnalysis analysis = analyze_model(*model, windows(14), {.features = {4, 16}});
   write_analysis(scratch_.path(), analysis, "small");
   const AnalysisAdvice advice = read_analysis(scratch_.path() / "analysis.json", *model);
@@ -131,7 +131,7 @@ TEST_F(Analyses, AreKeptAndTakenBack) {
     EXPECT_EQ(advice.moments[i]->tokens(), analysis.fitted_tokens);
     ASSERT_EQ(advice.layers[i].reach.windows.size(), analysis.layers[i].reach.windows.size());
   }
-  const auto other = small_gemma(small_config(GemmaFamily::kGemma2), 8);
+  const auto other = small_decoder(small_config(Family::kGemma2), 8);
   EXPECT_NE(error_of([&] { read_analysis(scratch_.path(), *other); }).find("another model"),
             std::string::npos);
   // Cut short, and gone.
@@ -209,7 +209,7 @@ AnalysisAdvice::Layer advised_layer(double plain, double beside_window) {
 }
 
 TEST(Plan, SpendsABudgetWhereItGainsMost) {
-  GemmaConfig config = small_config(GemmaFamily::kGemma1, 2);
+  ModelConfig config = small_config(Family::kGemma1, 2);
   AnalysisAdvice advice;
   advice.file = "analysis.json";
   // Layer 0 gains much from a window, layer 1 nothing.

@@ -3,7 +3,7 @@
 #include "darkformer/evaluation/attribution.h"
 
 #include "darkformer/base/error.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -46,7 +46,7 @@ std::string attention_part_name(AttentionPart part) {
   }
 }
 
-std::vector<AttentionPart> attention_parts(const GemmaConfig& config) {
+std::vector<AttentionPart> attention_parts(const ModelConfig& config) {
   bool features = false, near = false;
   for (const AttentionSpec& spec : config.attention) {
     features = features || has_features(spec.kind);
@@ -62,7 +62,7 @@ std::vector<AttentionPart> attention_parts(const GemmaConfig& config) {
           AttentionPart::kConstantFar};
 }
 
-PartOverlay::PartOverlay(Gemma& model, AttentionPart part) : model_(model) {
+PartOverlay::PartOverlay(Decoder& model, AttentionPart part) : model_(model) {
   for (std::int64_t i = 0; i < model.layers(); ++i) {
     mixers_.push_back(model.block(i)->attention()->mixer());
     model.block(i)->attention()->set_mixer(std::make_shared<PartMixer>(mixers_.back(), part));

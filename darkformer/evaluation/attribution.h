@@ -9,12 +9,12 @@
 
 #include "darkformer/evaluation/far_field_probe.h"
 
-#include "darkformer/model/gemma_config.h"
 #include "darkformer/model/mixer.h"
+#include "darkformer/model/model_config.h"
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // "full", "window only", "linear only", "constant far field"
 std::string attention_part_name(AttentionPart part);
@@ -22,18 +22,18 @@ std::string attention_part_name(AttentionPart part);
 // The parts worth measuring: all four where a layer has a window (or sinks) beside its features;
 // full and constant far field where there are features alone (full is then linear only); none where
 // no layer has features. The first is full.
-std::vector<AttentionPart> attention_parts(const GemmaConfig& config);
+std::vector<AttentionPart> attention_parts(const ModelConfig& config);
 
 // While it lives, every converted layer works by this part alone; exact layers stay as they are.
 class PartOverlay {
  public:
-  PartOverlay(Gemma& model, AttentionPart part);
+  PartOverlay(Decoder& model, AttentionPart part);
   ~PartOverlay();
   PartOverlay(const PartOverlay&) = delete;
   PartOverlay& operator=(const PartOverlay&) = delete;
 
  private:
-  Gemma& model_;
+  Decoder& model_;
   std::vector<std::shared_ptr<Mixer>> mixers_;
 };
 

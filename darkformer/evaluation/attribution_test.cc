@@ -5,30 +5,30 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::attribution_test {
 namespace {
 
 constexpr std::int64_t kLength = 40;
 
-std::shared_ptr<Gemma> windowed_gemma(bool gate) {
-  GemmaConfig config = small_config(GemmaFamily::kGemma1);
+std::shared_ptr<Decoder> windowed_decoder(bool gate) {
+  ModelConfig config = small_config(Family::kGemma1);
   for (AttentionSpec& spec : config.attention) {
     spec = small_dark_spec();
     spec.sinks = 0;
     spec.gate = gate;
   }
-  return small_gemma(config);
+  return small_decoder(config);
 }
 
-at::Tensor last_logits(Gemma& model, const at::Tensor& ids) {
+at::Tensor last_logits(Decoder& model, const at::Tensor& ids) {
   const at::NoGradGuard no_gradients;
   return model.logits(model.forward(ids)).select(1, kLength - 1);
 }
 
 // How far the last logits move when token `place` changes.
-double effect(Gemma& model, std::int64_t place) {
+double effect(Decoder& model, std::int64_t place) {
   const at::Tensor ids = at::arange(kLength, at::kLong).unsqueeze(0);
   const at::Tensor other = ids.clone();
   other[0][place] = 55;
@@ -37,7 +37,7 @@ double effect(Gemma& model, std::int64_t place) {
 
 TEST(Attribution, TheWindowAloneSeesNoFurther) {
   for (const bool gate : {false, true}) {
-    const auto model = windowed_gemma(gate);
+    const auto model = windowed_decoder(gate);
     const std::int64_t reach = 3 * (3 - 1);  // layers times (window - 1)
     const std::int64_t outside = kLength - 1 - reach - 1;
     EXPECT_GT(effect(*model, outside), 0.0);
@@ -54,7 +54,7 @@ TEST(Attribution, TheWindowAloneSeesNoFurther) {
 }
 
 TEST(Attribution, TheModelIsItselfAgain) {
-  const auto model = windowed_gemma(true);
+  const auto model = windowed_decoder(true);
   const at::Tensor ids = at::arange(kLength, at::kLong).unsqueeze(0);
   const at::Tensor want = last_logits(*model, ids);
   for (const AttentionPart part : attention_parts(model->config())) {
@@ -65,7 +65,7 @@ TEST(Attribution, TheModelIsItselfAgain) {
 }
 
 TEST(Attribution, PartsAreThoseTheModelHas) {
-  GemmaConfig config = small_config(GemmaFamily::kGemma1);
+  ModelConfig config = small_config(Family::kGemma1);
   EXPECT_TRUE(attention_parts(config).empty());
   config.attention[0].kind = AttentionKind::kConstant;
   EXPECT_TRUE(attention_parts(config).empty());

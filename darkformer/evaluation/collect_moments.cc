@@ -3,11 +3,11 @@
 #include "darkformer/evaluation/collect_moments.h"
 
 #include "darkformer/evaluation/observation.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
-std::vector<std::shared_ptr<LayerMoments>> empty_moments(const GemmaConfig& config) {
+std::vector<std::shared_ptr<LayerMoments>> empty_moments(const ModelConfig& config) {
   std::vector<std::shared_ptr<LayerMoments>> moments;
   for (std::int64_t i = 0; i < config.layers; ++i) {
     moments.push_back(
@@ -17,7 +17,7 @@ std::vector<std::shared_ptr<LayerMoments>> empty_moments(const GemmaConfig& conf
 }
 
 std::vector<std::shared_ptr<LayerMoments>> collect_moments(
-    Gemma& model,
+    Decoder& model,
     const EvaluationWindows& windows,
     std::int64_t tokens,
     const std::function<void(std::int64_t)>& each) {

@@ -5,12 +5,12 @@
 #include <ATen/core/grad_mode.h>
 
 #include "darkformer/evaluation/observation.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
 std::vector<std::shared_ptr<NearMass>> collect_near_mass(
-    Gemma& model,
+    Decoder& model,
     const AttentionSpec& spec,
     const EvaluationWindows& windows,
     std::int64_t tokens,

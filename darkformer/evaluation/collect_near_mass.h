@@ -13,11 +13,11 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // The near mass of every layer, until `tokens` tokens have been read; as collect_moments.
 std::vector<std::shared_ptr<NearMass>> collect_near_mass(
-    Gemma& model,
+    Decoder& model,
     const AttentionSpec& spec,
     const EvaluationWindows& windows,
     std::int64_t tokens,

@@ -36,7 +36,7 @@ std::vector<Place> frontier(std::vector<Place> places) {
 }
 
 std::vector<Place> places_of(const AnalysisAdvice::Layer& layer,
-                             const GemmaConfig& config,
+                             const ModelConfig& config,
                              std::int64_t index,
                              bool fixed) {
   const MixerShape shape = mixer_shape(config, index);
@@ -76,7 +76,7 @@ std::optional<Step> best_step(const std::vector<std::vector<Place>>& layers,
 }  // namespace
 
 std::vector<AttentionSpec> plan_layers(const AnalysisAdvice& advice,
-                                       const GemmaConfig& config,
+                                       const ModelConfig& config,
                                        const std::vector<bool>& fixed,
                                        const std::optional<std::int64_t>& budget) {
   std::vector<AttentionSpec> plan;

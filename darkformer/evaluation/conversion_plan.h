@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "darkformer/evaluation/analysis_file.h"
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 
 namespace darkformer {
 
@@ -18,7 +18,7 @@ namespace darkformer {
 // `fixed` (one flag a layer) stay exact, whatever that costs.
 // Error: a budget below the smallest possible state, which it names.
 std::vector<AttentionSpec> plan_layers(const AnalysisAdvice& advice,
-                                       const GemmaConfig& config,
+                                       const ModelConfig& config,
                                        const std::vector<bool>& fixed,
                                        const std::optional<std::int64_t>& budget);
 

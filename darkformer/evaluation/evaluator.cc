@@ -9,7 +9,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/evaluation/batch_tensors.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -31,8 +31,8 @@ Comparison compare_rows(const Tensor& logits, const Tensor& base_logits) {
   return {kl, logits.argmax(-1).eq(base_logits.argmax(-1))};
 }
 
-Comparison compare(const Gemma& model,
-                   const Gemma& base,
+Comparison compare(const Decoder& model,
+                   const Decoder& base,
                    const Tensor& hidden,
                    const Tensor& base_hidden) {
   const Tensor rows = hidden.flatten(0, 1), base_rows = base_hidden.flatten(0, 1);
@@ -51,7 +51,7 @@ Comparison compare(const Gemma& model,
 
 }  // namespace
 
-Evaluator::Evaluator(std::shared_ptr<Gemma> model, std::shared_ptr<Gemma> base)
+Evaluator::Evaluator(std::shared_ptr<Decoder> model, std::shared_ptr<Decoder> base)
     : model_(std::move(model)), base_(std::move(base)) {
   result_.compared = base_ != nullptr;
   require(!base_ || base_->config().vocab_size == model_->config().vocab_size,

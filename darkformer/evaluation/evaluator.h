@@ -9,7 +9,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // Adds up what a model says of the counted targets of the batches it is given:
 //   loss = -log p(target)    correct: the target has the largest logit
@@ -19,7 +19,7 @@ class Gemma;
 class Evaluator {
  public:
   // `base` may be null. Error: vocabularies of different sizes.
-  explicit Evaluator(std::shared_ptr<Gemma> model, std::shared_ptr<Gemma> base = nullptr);
+  explicit Evaluator(std::shared_ptr<Decoder> model, std::shared_ptr<Decoder> base = nullptr);
 
   // Error: an id outside the vocabulary.
   void add(const TokenBatch& batch);
@@ -27,8 +27,8 @@ class Evaluator {
   const EvaluationResult& result() const { return result_; }
 
  private:
-  std::shared_ptr<Gemma> model_;
-  std::shared_ptr<Gemma> base_;
+  std::shared_ptr<Decoder> model_;
+  std::shared_ptr<Decoder> base_;
   EvaluationResult result_;
 };
 

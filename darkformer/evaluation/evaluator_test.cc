@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "darkformer/evaluation/batch_tensors.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::evaluator_test {
 namespace {
@@ -28,13 +28,13 @@ TokenBatch some_batch(std::int64_t rows, std::int64_t context, std::int64_t voca
 }
 
 // log p (B,T,V) in double.
-Tensor log_probabilities(Gemma& model, const TokenBatch& batch) {
+Tensor log_probabilities(Decoder& model, const TokenBatch& batch) {
   const at::NoGradGuard no_gradients;
   return at::log_softmax(model.logits(model.forward(tensors_of(batch).inputs)).to(at::kDouble), -1);
 }
 
 // The same sums, target by target.
-Measures plain_measures(Gemma& model, Gemma& base, const TokenBatch& batch) {
+Measures plain_measures(Decoder& model, Decoder& base, const TokenBatch& batch) {
   const Tensor ours = log_probabilities(model, batch).flatten(0, 1);
   const Tensor theirs = log_probabilities(base, batch).flatten(0, 1);
   Measures sums;
@@ -61,9 +61,9 @@ void expect_near(const Measures& got, const Measures& want) {
 }
 
 TEST(Evaluator, SumsOfAllTargetsAndBuckets) {
-  for (const GemmaFamily family : all_families()) {
-    const auto model = small_gemma(small_config(family), 1);
-    const auto base = small_gemma(small_config(family), 2);
+  for (const Family family : all_families()) {
+    const auto model = small_decoder(small_config(family), 1);
+    const auto base = small_decoder(small_config(family), 2);
     Evaluator evaluator(model, base);
     Measures want;
     for (const std::int64_t context : {37, 37, 5}) {  // a short last window
@@ -83,7 +83,7 @@ TEST(Evaluator, SumsOfAllTargetsAndBuckets) {
 }
 
 TEST(Evaluator, ModelAgreesWithItself) {
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma2));
+  const auto model = small_decoder(small_config(Family::kGemma2));
   Evaluator evaluator(model, model);
   evaluator.add(some_batch(2, 9, model->config().vocab_size));
   EXPECT_EQ(evaluator.result().all.kl(), 0.0);
@@ -92,7 +92,7 @@ TEST(Evaluator, ModelAgreesWithItself) {
 
 // Targets set to what the model says are all correct; with one target changed, one less.
 TEST(Evaluator, CountsCorrectTargets) {
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  const auto model = small_decoder(small_config(Family::kGemma1));
   TokenBatch batch = some_batch(1, 1, model->config().vocab_size);
   batch.counted = {1};
   const auto best = log_probabilities(*model, batch).argmax(-1).item<std::int64_t>();
@@ -105,9 +105,9 @@ TEST(Evaluator, CountsCorrectTargets) {
 }
 
 TEST(Evaluator, VocabulariesMustAgree) {
-  GemmaConfig other = small_config(GemmaFamily::kGemma1);
+  ModelConfig other = small_config(Family::kGemma1);
   other.vocab_size += 1;
-  EXPECT_THROW(Evaluator(small_gemma(small_config(GemmaFamily::kGemma1)), small_gemma(other)),
+  EXPECT_THROW(Evaluator(small_decoder(small_config(Family::kGemma1)), small_decoder(other)),
                Error);
 }
 

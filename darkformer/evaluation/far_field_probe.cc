@@ -8,7 +8,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
 #include "darkformer/evaluation/evaluator.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -119,7 +119,7 @@ std::int64_t probe_length(std::int64_t distance) {
   return 2 * distance + 1;
 }
 
-std::vector<std::int64_t> probe_distances(const GemmaConfig& config) {
+std::vector<std::int64_t> probe_distances(const ModelConfig& config) {
   std::int64_t window = 0;
   for (const AttentionSpec& spec : config.attention) {
     window = std::max(window, spec.window);
@@ -137,7 +137,7 @@ std::vector<std::int64_t> probe_distances(const GemmaConfig& config) {
   return distances;
 }
 
-ProbeScore run_probe(const std::shared_ptr<Gemma>& model,
+ProbeScore run_probe(const std::shared_ptr<Decoder>& model,
                      ProbeTask task,
                      const ProbeTokens& tokens,
                      std::int64_t distance,

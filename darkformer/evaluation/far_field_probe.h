@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "darkformer/evaluation/measures.h"
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 #include "darkformer/text/evaluation_windows.h"
 #include "darkformer/text/token_batch.h"
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 enum class ProbeTask : std::uint8_t { kCopy, kRecall };
 std::string probe_task_name(ProbeTask task);  // "copy", "recall"
@@ -50,7 +50,7 @@ std::int64_t probe_length(std::int64_t distance);
 // Three distances beyond the longest window of the model's features: the first power of two that is
 // at least 64 and twice the window, its double and its fourfold; those whose rows are within the
 // model's positions.
-std::vector<std::int64_t> probe_distances(const GemmaConfig& config);
+std::vector<std::int64_t> probe_distances(const ModelConfig& config);
 
 struct ProbeScore {
   ProbeTask task = ProbeTask::kCopy;
@@ -59,7 +59,7 @@ struct ProbeScore {
 };
 
 // What the model makes of one task at one distance.
-ProbeScore run_probe(const std::shared_ptr<Gemma>& model,
+ProbeScore run_probe(const std::shared_ptr<Decoder>& model,
                      ProbeTask task,
                      const ProbeTokens& tokens,
                      std::int64_t distance,

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "darkformer/base/error.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::far_field_probe_test {
 namespace {
@@ -83,7 +83,7 @@ TEST(FarFieldProbe, FewTokensAreUsedAgain) {
 }
 
 TEST(FarFieldProbe, DistancesLieBeyondTheWindow) {
-  GemmaConfig config = small_config(GemmaFamily::kGemma1);
+  ModelConfig config = small_config(Family::kGemma1);
   config.max_positions = 8192;
   EXPECT_EQ(probe_distances(config), (std::vector<std::int64_t>{64, 128, 256}));
   config.attention[1] = small_dark_spec();
@@ -94,7 +94,7 @@ TEST(FarFieldProbe, DistancesLieBeyondTheWindow) {
 }
 
 TEST(FarFieldProbe, ScoresCountTheTargets) {
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  const auto model = small_decoder(small_config(Family::kGemma1));
   ProbeTokens tokens{std::vector<std::int64_t>(50), 2};
   std::iota(tokens.ids.begin(), tokens.ids.end(), 5);
   const ProbeScore copy = run_probe(model, ProbeTask::kCopy, tokens, 16, 1);

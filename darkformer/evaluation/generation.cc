@@ -11,7 +11,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/evaluation/stop_strings.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/nonfinite.h"
 
 namespace darkformer {
@@ -45,7 +45,7 @@ class TextStream {
   StopStrings stop_;
 };
 
-std::int64_t pick(const Gemma& model, const GemmaState& state, Sampler& sampler) {
+std::int64_t pick(const Decoder& model, const DecoderState& state, Sampler& sampler) {
   const at::Tensor logits = model.logits(state.hidden).contiguous();  // (1,1,V)
   const std::span<const float> row(logits.data_ptr<float>(),
                                    static_cast<std::size_t>(logits.numel()));
@@ -72,8 +72,8 @@ std::string_view end_reason_name(EndReason reason) {
   return "";
 }
 
-Generation generate(Gemma& model,
-                    GemmaState& state,
+Generation generate(Decoder& model,
+                    DecoderState& state,
                     const std::optional<Tokenizer>& tokenizer,
                     const GenerationOptions& options,
                     const std::function<void(std::int64_t id, const std::string& text)>& each) {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "darkformer/evaluation/sampler.h"
-#include "darkformer/model/gemma_state.h"
+#include "darkformer/model/decoder_state.h"
 #include "darkformer/text/tokenizer.h"
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 struct GenerationOptions {
   std::int64_t max_tokens = 128;
@@ -35,8 +35,8 @@ struct Generation {
 
 // Goes on from a state that has read at least one token (of one sequence). `each` gets every id
 // with the text that has become certain with it, and once -1 with the rest. Polls interrupted().
-Generation generate(Gemma& model,
-                    GemmaState& state,
+Generation generate(Decoder& model,
+                    DecoderState& state,
                     const std::optional<Tokenizer>& tokenizer,
                     const GenerationOptions& options,
                     const std::function<void(std::int64_t id, const std::string& text)>& each);

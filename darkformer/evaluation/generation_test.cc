@@ -7,7 +7,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 #include "darkformer/text/tokenizer_samples.h"
 
 namespace darkformer::generation_test {
@@ -16,13 +16,13 @@ namespace {
 class GenerationTest : public ::testing::Test {
  protected:
   GenerationTest() : tokenizer_(Tokenizer(sample_model(), "sample", 0)) {
-    GemmaConfig config = small_config(GemmaFamily::kGemma3);
+    ModelConfig config = small_config(Family::kGemma3);
     config.vocab_size = tokenizer_->size();
-    model_ = small_gemma(config);
+    model_ = small_decoder(config);
   }
 
   Generation run(const GenerationOptions& options, bool with_text = true) {
-    GemmaState state;
+    DecoderState state;
     model_->extend(at::tensor({2, 70, 71}, at::kLong).view({1, 3}), state);
     streamed_.clear();
     return generate(*model_, state, with_text ? tokenizer_ : std::nullopt, options,
@@ -30,7 +30,7 @@ class GenerationTest : public ::testing::Test {
   }
 
   std::optional<Tokenizer> tokenizer_;
-  std::shared_ptr<Gemma> model_;
+  std::shared_ptr<Decoder> model_;
   std::string streamed_;
 };
 

@@ -5,11 +5,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include "darkformer/evaluation/batch_tensors.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
-Observation::Observation(Gemma& model, const Observer& observer) : model_(model) {
+Observation::Observation(Decoder& model, const Observer& observer) : model_(model) {
   for (std::int64_t i = 0; i < model.layers(); ++i) {
     mixers_.push_back(model.block(i)->attention()->mixer());
     model.block(i)->attention()->set_mixer(observed_mixer(

@@ -13,14 +13,14 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // Puts observers around all mixers, and at its end the mixers back. One at a time for a model.
 class Observation {
  public:
   using Observer = std::function<void(std::int64_t layer, const MixerCall& call)>;
 
-  Observation(Gemma& model, const Observer& observer);
+  Observation(Decoder& model, const Observer& observer);
   ~Observation();
   Observation(const Observation&) = delete;
   Observation& operator=(const Observation&) = delete;
@@ -29,7 +29,7 @@ class Observation {
   std::int64_t read(const EvaluationWindows& windows, std::int64_t window);
 
  private:
-  Gemma& model_;
+  Decoder& model_;
   std::vector<std::shared_ptr<Mixer>> mixers_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace darkformer {
 
-MixerShape mixer_shape(const GemmaConfig& config, std::int64_t layer) {
+MixerShape mixer_shape(const ModelConfig& config, std::int64_t layer) {
   return {.layer = layer,
           .heads = config.heads,
           .kv_heads = config.kv_heads,
@@ -19,7 +19,7 @@ MixerShape mixer_shape(const GemmaConfig& config, std::int64_t layer) {
           .window = config.window(layer)};
 }
 
-Attention::Attention(const GemmaConfig& config,
+Attention::Attention(const ModelConfig& config,
                      std::int64_t layer,
                      const ParameterPlace& place,
                      std::shared_ptr<RotaryPositions> rotary)

@@ -10,15 +10,15 @@
 
 namespace darkformer {
 
-struct GemmaConfig;
+struct ModelConfig;
 
 // What a layer's mixer needs to know of the model.
-MixerShape mixer_shape(const GemmaConfig& config, std::int64_t layer);
+MixerShape mixer_shape(const ModelConfig& config, std::int64_t layer);
 
 class Attention : public torch::nn::Module {
  public:
   // `rotary` is shared by all layers of one rotation.
-  Attention(const GemmaConfig& config,
+  Attention(const ModelConfig& config,
             std::int64_t layer,
             const ParameterPlace& place,
             std::shared_ptr<RotaryPositions> rotary);

@@ -6,7 +6,7 @@
 
 namespace darkformer {
 
-Block::Block(const GemmaConfig& config,
+Block::Block(const ModelConfig& config,
              std::int64_t layer,
              const ParameterPlace& place,
              std::shared_ptr<RotaryPositions> rotary) {

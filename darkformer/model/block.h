@@ -15,7 +15,7 @@ namespace darkformer {
 // feed-forward part, against its name), pre_feedforward_layernorm and post_feedforward_layernorm.
 class Block : public torch::nn::Module {
  public:
-  Block(const GemmaConfig& config,
+  Block(const ModelConfig& config,
         std::int64_t layer,
         const ParameterPlace& place,
         std::shared_ptr<RotaryPositions> rotary);

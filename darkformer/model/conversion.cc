@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/feature_mixer.h"
-#include "darkformer/model/gemma.h"
 #include "darkformer/model/matrix_tensors.h"
 
 namespace darkformer {
@@ -219,7 +219,7 @@ void fit_mixer(Mixer& mixer,
   }
 }
 
-void convert_layer(Gemma& model,
+void convert_layer(Decoder& model,
                    std::int64_t layer,
                    const AttentionSpec& spec,
                    const LayerMoments* moments,
@@ -236,9 +236,9 @@ void convert_layer(Gemma& model,
   }
 }
 
-void fold_factor(Gemma& model, std::int64_t layer) {
+void fold_factor(Decoder& model, std::int64_t layer) {
   const at::NoGradGuard no_gradients;
-  const GemmaConfig& config = model.config();
+  const ModelConfig& config = model.config();
   AttentionSpec spec = config.attention.at(static_cast<std::size_t>(layer));
   require(spec.kind == AttentionKind::kDark, "layer ", layer, ": attention ",
           attention_kind_name(spec.kind), " has no learned factor to fold");

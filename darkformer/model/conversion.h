@@ -13,7 +13,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // Where M starts, for R < D in R directions. Whitening is M = c (scale Lambda)^-1/2 with
 // Lambda = (Cov q + Cov k) / 2 of the group; it and `leading` take Lambda's R leading directions:
@@ -80,7 +80,7 @@ void fit_mixer(Mixer& mixer,
 // Gives a layer of a model another attention, its draws from the config's seed, fitted to `moments`
 // where they are given. A layer whose projections hold a folded factor stays marked so. Errors as
 // fit_mixer; a folded layer that would become exact, constant or random.
-void convert_layer(Gemma& model,
+void convert_layer(Decoder& model,
                    std::int64_t layer,
                    const AttentionSpec& spec,
                    const LayerMoments* moments = nullptr,
@@ -90,6 +90,6 @@ void convert_layer(Gemma& model,
 // performer with the same draws, centres and gate: the same outputs up to rounding, with less work.
 // It cannot be undone. Error, naming the layer: it is not dark, its factor acts after the
 // rotation, or there are norms of queries and keys (Gemma 3).
-void fold_factor(Gemma& model, std::int64_t layer);
+void fold_factor(Decoder& model, std::int64_t layer);
 
 }  // namespace darkformer

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::conversion_test {
 namespace {
@@ -233,8 +233,8 @@ TEST(Conversion, RefusesTooFewTokens) {
 }
 
 // A model with a whitening factor before the rotation in layer 1.
-std::shared_ptr<Gemma> unfolded(GemmaFamily family, Placement placement) {
-  const auto model = small_gemma(small_config(family));
+std::shared_ptr<Decoder> unfolded(Family family, Placement placement) {
+  const auto model = small_decoder(small_config(family));
   AttentionSpec spec;
   spec.kind = AttentionKind::kDark;
   spec.features = spec.rank = 8;
@@ -253,7 +253,7 @@ std::shared_ptr<Gemma> unfolded(GemmaFamily family, Placement placement) {
 TEST(Fold, GivesTheSameOutputsWithoutAFactor) {
   const at::NoGradGuard no_gradients;
   const Tensor ids = at::arange(3, 33, at::kLong).reshape({1, 30});
-  for (const GemmaFamily family : {GemmaFamily::kGemma1, GemmaFamily::kGemma2}) {
+  for (const Family family : {Family::kGemma1, Family::kGemma2}) {
     for (const Placement placement : {Placement::kKvHead, Placement::kLayer}) {
       const auto model = unfolded(family, placement);
       const Tensor before = model->logits(model->forward(ids));
@@ -273,8 +273,8 @@ TEST(Fold, GivesTheSameOutputsWithoutAFactor) {
 }
 
 TEST(Fold, IsRefusedWhereSomethingStandsBetween) {
-  EXPECT_THROW(fold_factor(*unfolded(GemmaFamily::kGemma3, Placement::kKvHead), 1), Error);
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  EXPECT_THROW(fold_factor(*unfolded(Family::kGemma3, Placement::kKvHead), 1), Error);
+  const auto model = small_decoder(small_config(Family::kGemma1));
   EXPECT_THROW(fold_factor(*model, 1), Error);  // exact
   model->set_attention(1, small_dark_spec());
   EXPECT_THROW(fold_factor(*model, 1), Error);  // after the rotation

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "darkformer/base/system_info.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::decode_memory_test {
 namespace {
@@ -16,12 +16,12 @@ constexpr std::int64_t kAllowed = std::int64_t{1} << 30;  // sanitizers keep fre
 constexpr std::int64_t kAllowed = std::int64_t{4} << 20;  // what an allocator may round up to
 #endif
 
-std::shared_ptr<Gemma> linear_gemma() {
-  GemmaConfig config = small_config(GemmaFamily::kGemma1, 2);
+std::shared_ptr<Decoder> linear_decoder() {
+  ModelConfig config = small_config(Family::kGemma1, 2);
   config.max_positions = 20000;
   config.attention[0] = small_dark_spec();
   config.attention[1] = {.kind = AttentionKind::kPerformer, .features = 16, .rank = 8};
-  return small_gemma(config);
+  return small_decoder(config);
 }
 
 at::Tensor token(std::int64_t i) {
@@ -29,8 +29,8 @@ at::Tensor token(std::int64_t i) {
 }
 
 TEST(DecodeMemory, StaysFlatOverTenThousandSteps) {
-  const auto model = linear_gemma();
-  GemmaState state;
+  const auto model = linear_decoder();
+  DecoderState state;
   for (std::int64_t i = 0; i < 500; ++i) {
     model->extend(token(i), state);
   }
@@ -43,11 +43,11 @@ TEST(DecodeMemory, StaysFlatOverTenThousandSteps) {
 }
 
 TEST(DecodeMemory, StaysFlatOverAThousandForks) {
-  const auto model = linear_gemma();
-  GemmaState state;
+  const auto model = linear_decoder();
+  DecoderState state;
   model->extend(token(1), state);
   const auto fork_and_step = [&](std::int64_t i) {
-    GemmaState fork = state.clone();
+    DecoderState fork = state.clone();
     model->extend(token(i), fork);
   };
   fork_and_step(0);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "darkformer/base/checksum.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -37,11 +37,11 @@ void add_tensor(const std::string& name, const at::Tensor& tensor, KeyBuilder& k
 
 }  // namespace
 
-std::uint64_t fingerprint(const Gemma& model) {
-  GemmaConfig config = model.config();
+std::uint64_t fingerprint(const Decoder& model) {
+  ModelConfig config = model.config();
   config.source.text.clear();  // only what changes the numbers
   KeyBuilder key;
-  key.add(gemma_config_text(config)).add(std::to_string(model.embedding()->scale()));
+  key.add(model_config_text(config)).add(std::to_string(model.embedding()->scale()));
   for (const auto& entry : model.named_parameters()) {
     add_tensor(entry.key(), entry.value(), key);
   }

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -27,7 +27,7 @@ bool is_finite(const at::Tensor& tensor) {
   return true;
 }
 
-std::string nonfinite_weight(const Gemma& model) {
+std::string nonfinite_weight(const Decoder& model) {
   for (const auto& tensors : {model.named_parameters(), model.named_buffers()}) {
     for (const auto& named : tensors) {
       if (!is_finite(named.value())) {
@@ -38,7 +38,7 @@ std::string nonfinite_weight(const Gemma& model) {
   return "";
 }
 
-std::string nonfinite_gradient(const Gemma& model) {
+std::string nonfinite_gradient(const Decoder& model) {
   const auto parameters = model.named_parameters();
   for (std::size_t i = parameters.size(); i > 0; --i) {
     if (!is_finite(parameters[i - 1].value().grad())) {
@@ -58,7 +58,7 @@ std::string Nonfinite::cause() const {
                           : "all weights are finite, but not the gradient of " + gradient;
 }
 
-Nonfinite find_nonfinite(const Gemma& model) {
+Nonfinite find_nonfinite(const Decoder& model) {
   Nonfinite found{.weight = nonfinite_weight(model), .gradient = {}};
   if (found.weight.empty()) {
     found.gradient = nonfinite_gradient(model);

@@ -6,7 +6,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // Names as in model folders; empty where there is nothing.
 struct Nonfinite {
@@ -19,6 +19,6 @@ struct Nonfinite {
 };
 
 // Reads all weights and the gradients that are there.
-Nonfinite find_nonfinite(const Gemma& model);
+Nonfinite find_nonfinite(const Decoder& model);
 
 }  // namespace darkformer

@@ -7,19 +7,19 @@
 
 #include <limits>
 
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::nonfinite_test {
 namespace {
 
-std::shared_ptr<Gemma> dark_gemma() {
-  GemmaConfig config = small_config(GemmaFamily::kGemma2);
+std::shared_ptr<Decoder> dark_decoder() {
+  ModelConfig config = small_config(Family::kGemma2);
   config.attention[1] = small_dark_spec();
-  return small_gemma(config);
+  return small_decoder(config);
 }
 
 TEST(Nonfinite, ASoundModelHasNone) {
-  const auto model = dark_gemma();
+  const auto model = dark_decoder();
   const Nonfinite found = find_nonfinite(*model);
   EXPECT_EQ(found.weight, "");
   EXPECT_EQ(found.gradient, "");
@@ -27,7 +27,7 @@ TEST(Nonfinite, ASoundModelHasNone) {
 }
 
 TEST(Nonfinite, EveryTensorIsFound) {
-  const auto model = dark_gemma();
+  const auto model = dark_decoder();
   const at::NoGradGuard no_gradients;
   for (const auto& tensors : {model->named_parameters(), model->named_buffers()}) {
     for (const auto& named : tensors) {
@@ -47,7 +47,7 @@ TEST(Nonfinite, EveryTensorIsFound) {
 
 // The backward pass goes from the last layer to the first and takes what is not finite along.
 TEST(Nonfinite, TheFirstGradientOfTheBackwardPassIsFound) {
-  const auto model = dark_gemma();
+  const auto model = dark_decoder();
   const auto parameters = model->named_parameters();
   for (const auto& named : parameters) {
     at::Tensor weight = named.value();

@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::recompute_test {
 namespace {
@@ -16,7 +16,7 @@ struct Pass {
 };
 
 // Two passes whose gradients add up, as in a step with micro-batches.
-Pass run(Gemma& model, bool recompute) {
+Pass run(Decoder& model, bool recompute) {
   model.set_recompute(recompute);
   Pass result;
   for (const std::uint64_t seed : {3, 4}) {
@@ -33,7 +33,7 @@ Pass run(Gemma& model, bool recompute) {
   return result;
 }
 
-void expect_same_bits(Gemma& model) {
+void expect_same_bits(Decoder& model) {
   const Pass kept = run(model, false), again = run(model, true);
   EXPECT_TRUE(kept.hidden.equal(again.hidden));
   const auto names = model.named_parameters().keys();
@@ -44,21 +44,21 @@ void expect_same_bits(Gemma& model) {
   }
 }
 
-GemmaConfig mixed_config(GemmaFamily family) {
-  GemmaConfig config = small_config(family);
+ModelConfig mixed_config(Family family) {
+  ModelConfig config = small_config(family);
   config.attention[1] = small_dark_spec();
   return config;
 }
 
 TEST(Recompute, GivesTheSameBits) {
-  for (const GemmaFamily family : all_families()) {
+  for (const Family family : all_families()) {
     SCOPED_TRACE(model_type_of(family));
-    expect_same_bits(*small_gemma(mixed_config(family)));
+    expect_same_bits(*small_decoder(mixed_config(family)));
   }
 }
 
 TEST(Recompute, GivesTheSameBitsWhereMostIsFrozen) {
-  const auto model = small_gemma(mixed_config(GemmaFamily::kGemma2));
+  const auto model = small_decoder(mixed_config(Family::kGemma2));
   for (auto& entry : model->named_parameters()) {
     entry.value().set_requires_grad(entry.key().find("layers.1.self_attn") != std::string::npos);
   }

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 #include "darkformer/ops/rotary.h"
 
 namespace darkformer {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "darkformer/base/error.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/rivals/plain_attention.h"
 
 namespace darkformer::rivals {
@@ -15,8 +15,8 @@ namespace {
 
 using at::Tensor;
 
-void check(const GemmaConfig& config) {
-  require(config.family == GemmaFamily::kGemma1, "rival: wanted a Gemma 1, got a ",
+void check(const ModelConfig& config) {
+  require(config.family == Family::kGemma1, "rival: wanted a Gemma 1, got a ",
           model_type_of(config.family));
   for (const AttentionSpec& spec : config.attention) {
     const bool features = spec.kind == AttentionKind::kPerformer ||
@@ -34,7 +34,7 @@ std::string layer_name(std::int64_t layer) {
 
 }  // namespace
 
-PlainGemma::PlainGemma(const Gemma& model) : config_(model.config()) {
+PlainGemma::PlainGemma(const Decoder& model) : config_(model.config()) {
   check(config_);
   for (const auto& entry : model.named_parameters()) {
     const Tensor copy = entry.value().detach().to(at::kFloat).clone();

@@ -10,7 +10,7 @@
 
 #include "darkformer/training/optimizer.h"
 
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 
 namespace darkformer::rivals {
 
@@ -19,7 +19,7 @@ class PlainGemma {
  public:
   // Copies the weights. Error: not a Gemma 1, a layer that is neither exact nor a plain performer,
   // dark or lfk (no window, centre or gate, one set of draws for each kv head).
-  explicit PlainGemma(const Gemma& model);
+  explicit PlainGemma(const Decoder& model);
 
   // ids (B,T), targets (B,T), -1 where one does not count -> the mean loss. Differentiable.
   at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets) const;
@@ -53,7 +53,7 @@ class PlainGemma {
   void limit_gradients(double clip) const;
   void update(double rate, const OptimizerOptions& options);
 
-  GemmaConfig config_;
+  ModelConfig config_;
   std::map<std::string, at::Tensor> parameters_, buffers_;
   std::map<std::string, Moments> moments_;
   at::Tensor cosines_, sines_;  // (positions, D)

@@ -19,8 +19,8 @@ namespace {
 
 using at::Tensor;
 
-GemmaConfig config_of(AttentionKind kind) {
-  GemmaConfig config = small_config(GemmaFamily::kGemma1, 2);
+ModelConfig config_of(AttentionKind kind) {
+  ModelConfig config = small_config(Family::kGemma1, 2);
   config.vocab_size = 259;
   config.hidden_size = 48;
   config.intermediate_size = 96;
@@ -33,7 +33,7 @@ GemmaConfig config_of(AttentionKind kind) {
     spec.rank = 16;
   }
   config.attention.assign(2, spec);
-  check_gemma_config(config, "test");
+  check_model_config(config, "test");
   return config;
 }
 
@@ -47,7 +47,7 @@ TEST(PlainGemma, LossAndGradientsEqualOurs) {
   at::manual_seed(1);
   for (const AttentionKind kind : kinds()) {
     SCOPED_TRACE(attention_kind_name(kind));
-    Gemma model(config_of(kind), initial_weights(7, 0.1));
+    Decoder model(config_of(kind), initial_weights(7, 0.1));
     PlainGemma rival(model);
     const Tensor ids = at::randint(259, {2, 50}, at::kLong);
     Tensor targets = at::randint(259, {2, 50}, at::kLong);
@@ -67,11 +67,12 @@ TEST(PlainGemma, LossAndGradientsEqualOurs) {
 }
 
 TEST(PlainGemma, RefusesWhatItHasNot) {
-  const GemmaConfig two = small_config(GemmaFamily::kGemma2);
-  ops::expect_error([&] { PlainGemma rival{Gemma(two, initial_weights(1, 0.1))}; }, "rival:");
-  GemmaConfig windowed = small_config(GemmaFamily::kGemma1);
+  const ModelConfig two = small_config(Family::kGemma2);
+  ops::expect_error([&] { PlainGemma rival{Decoder(two, initial_weights(1, 0.1))}; }, "rival:");
+  ModelConfig windowed = small_config(Family::kGemma1);
   windowed.attention[1] = small_dark_spec();
-  ops::expect_error([&] { PlainGemma rival{Gemma(windowed, initial_weights(1, 0.1))}; }, "rival:");
+  ops::expect_error([&] { PlainGemma rival{Decoder(windowed, initial_weights(1, 0.1))}; },
+                    "rival:");
 }
 
 constexpr std::int64_t kSteps = 100;
@@ -103,7 +104,7 @@ std::shared_ptr<BatchStream> batches_of(const CorpusSplit& split) {
 }
 
 std::vector<double> our_curve(const CorpusSplit& split, AttentionKind kind, std::uint64_t seed) {
-  const auto model = std::make_shared<Gemma>(config_of(kind), initial_weights(seed, 0.05));
+  const auto model = std::make_shared<Decoder>(config_of(kind), initial_weights(seed, 0.05));
   Trainer trainer(model, batches_of(split), training());
   std::vector<double> losses;
   for (std::int64_t step = 1; step <= kSteps; ++step) {
@@ -113,7 +114,7 @@ std::vector<double> our_curve(const CorpusSplit& split, AttentionKind kind, std:
 }
 
 std::vector<double> rival_curve(const CorpusSplit& split, AttentionKind kind, std::uint64_t seed) {
-  PlainGemma rival{Gemma(config_of(kind), initial_weights(seed, 0.05))};
+  PlainGemma rival{Decoder(config_of(kind), initial_weights(seed, 0.05))};
   const auto batches = batches_of(split);
   const TrainerOptions options = training();
   std::vector<double> losses;

@@ -18,9 +18,9 @@ TEST_P(GoldenTokenizer, GivesGemmasIds) {
   const std::string file = std::string(DARKFORMER_GOLDEN "/tokenizer/") + GetParam();
   const Json golden = read_json(file);
   TokenizerModel model;
-  std::vector<std::int32_t> gemma_ids;
+  std::vector<std::int32_t> model_ids;
   for (const Json& piece : golden.at("pieces")) {
-    gemma_ids.push_back(piece[0].get<std::int32_t>());
+    model_ids.push_back(piece[0].get<std::int32_t>());
     model.pieces.push_back({piece[1].get<std::string>(), -piece[0].get<float>(),
                             static_cast<PieceType>(piece[2].get<int>())});
   }
@@ -33,7 +33,7 @@ TEST_P(GoldenTokenizer, GivesGemmasIds) {
       EXPECT_EQ(tokenizer.decode(ids), text);
     }
     for (std::int32_t& id : ids) {
-      id = gemma_ids[id];
+      id = model_ids[id];
     }
     EXPECT_EQ(ids, test.at("ids").get<std::vector<std::int32_t>>()) << text;
   }

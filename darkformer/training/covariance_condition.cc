@@ -5,11 +5,11 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
-std::vector<double> covariance_conditions(const Gemma& model) {
+std::vector<double> covariance_conditions(const Decoder& model) {
   const at::NoGradGuard no_gradients;
   std::vector<double> conditions;
   for (std::int64_t layer = 0; layer < model.layers(); ++layer) {

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "darkformer/base/error.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
@@ -33,19 +33,19 @@ Tensor kl_sum(const Tensor& logits, const Tensor& teacher_logits, const Tensor& 
   return (kl * counted).sum();
 }
 
-std::int64_t converted_layers(const Gemma& model) {
+std::int64_t converted_layers(const Decoder& model) {
   const auto& specs = model.config().attention;
   return std::count_if(specs.begin(), specs.end(), [](const AttentionSpec& spec) {
     return spec.kind != AttentionKind::kExact;
   });
 }
 
-Tensor teacher_states(Gemma& teacher, const Tensor& inputs) {
+Tensor teacher_states(Decoder& teacher, const Tensor& inputs) {
   const at::NoGradGuard no_gradients;
   return teacher.forward(inputs).flatten(0, 1);
 }
 
-Tensor teacher_logits(const Gemma& teacher, const Tensor& rows) {
+Tensor teacher_logits(const Decoder& teacher, const Tensor& rows) {
   const at::NoGradGuard no_gradients;
   return teacher.logits(rows);
 }
@@ -56,8 +56,8 @@ std::int64_t distillation_floats(std::int64_t vocabulary, std::int64_t tokens) {
   return kBlockValues * std::min(tokens, block_rows(vocabulary)) * vocabulary;
 }
 
-DistillationTerm distill(const Gemma& model,
-                         Gemma& teacher,
+DistillationTerm distill(const Decoder& model,
+                         Decoder& teacher,
                          const BatchTensors& tokens,
                          const Tensor& hidden,
                          double share,
@@ -81,8 +81,8 @@ DistillationTerm distill(const Gemma& model,
   return term;
 }
 
-double distill_attention(Gemma& model, Gemma& teacher, const Tensor& inputs, double weight) {
-  const GemmaConfig &config = model.config(), &other = teacher.config();
+double distill_attention(Decoder& model, Decoder& teacher, const Tensor& inputs, double weight) {
+  const ModelConfig &config = model.config(), &other = teacher.config();
   require(config.layers == other.layers && config.hidden_size == other.hidden_size,
           "the teacher has ", other.layers, " layers of width ", other.hidden_size,
           ", the model has ", config.layers, " of width ", config.hidden_size,

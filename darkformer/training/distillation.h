@@ -9,7 +9,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 struct DistillationOptions {
   double loss_weight = 1;       // of the next-token loss
@@ -26,8 +26,8 @@ struct DistillationTerm {
 //   sum_v p_teacher(v) (log p_teacher(v) - log p_model(v))
 // Memory: a block of logits of bounded size. The gradient in the head's weight is added to its
 // .grad at once, that in `hidden` (B,T,E) comes with the objective.
-DistillationTerm distill(const Gemma& model,
-                         Gemma& teacher,
+DistillationTerm distill(const Decoder& model,
+                         Decoder& teacher,
                          const BatchTensors& tokens,
                          const at::Tensor& hidden,
                          double share,
@@ -40,6 +40,6 @@ std::int64_t distillation_floats(std::int64_t vocabulary, std::int64_t tokens);
 // read the teacher's own hidden states: each layer learns by itself, whatever the others do yet.
 // Adds weight times the gradient to the parameters' .grad, a layer at a time; returns the mean (0
 // without a converted layer). Error: models of different shapes.
-double distill_attention(Gemma& model, Gemma& teacher, const at::Tensor& inputs, double weight);
+double distill_attention(Decoder& model, Decoder& teacher, const at::Tensor& inputs, double weight);
 
 }  // namespace darkformer

@@ -8,9 +8,9 @@
 
 #include "darkformer/base/philox.h"
 #include "darkformer/base/tolerance.h"
-#include "darkformer/checkpoint/gemma_folder.h"
-#include "darkformer/checkpoint/golden_gemma.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/checkpoint/golden_model.h"
+#include "darkformer/checkpoint/model_folder.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/training/optimizer.h"
 
 namespace darkformer::golden_training_test {
@@ -32,7 +32,7 @@ class GoldenTraining : public ::testing::TestWithParam<const char*> {
                             std::size_t steps,
                             int noise) {
     const auto model =
-        load_gemma(golden_.folder, {.trains = [](const std::string&) { return true; }});
+        load_model(golden_.folder, {.trains = [](const std::string&) { return true; }});
     std::vector<TrainedParameter> parameters = trained_parameters(*model);
     for (TrainedParameter& parameter : parameters) {
       parameter.decays = true;  // the curves were made with decay of norms, too
@@ -83,7 +83,7 @@ class GoldenTraining : public ::testing::TestWithParam<const char*> {
     EXPECT_LT(kSpreads * spread[2], 1e-2 * want[2]) << "too noisy to show anything";
   }
 
-  GoldenGemma golden_{GetParam()};
+  GoldenModel golden_{GetParam()};
 };
 
 TEST_P(GoldenTraining, AdamwCurve) {

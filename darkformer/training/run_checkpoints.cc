@@ -10,8 +10,8 @@
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
-#include "darkformer/checkpoint/gemma_folder.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/checkpoint/model_folder.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -86,12 +86,12 @@ bool is_better(const Checkpoint& a, const Checkpoint& b) {
 }  // namespace
 
 fs::path RunCheckpoints::save(const TrainingState& state,
-                              const Gemma& model,
+                              const Decoder& model,
                               const Optimizer& optimizer,
                               const fs::path& companions) const {
   const fs::path target = folder_ / concat("step-", state.step);
   AtomicDirectory directory(target);
-  write_gemma_files(directory.path(), model, {.companions = companions});
+  write_model_files(directory.path(), model, {.companions = companions});
   optimizer.save(directory.path() / kOptimizerFile);
   OrderedJson json = training_state_json(state);
   json["checksums"] = checksums_of(directory.path());

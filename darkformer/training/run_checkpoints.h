@@ -12,7 +12,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 struct Checkpoint {
   std::filesystem::path folder;
@@ -31,7 +31,7 @@ class RunCheckpoints {
   // Writes step-N, then removes what need not stay. Error (disk full, ...): what was there before
   // is as it was.
   std::filesystem::path save(const TrainingState& state,
-                             const Gemma& model,
+                             const Decoder& model,
                              const Optimizer& optimizer,
                              const std::filesystem::path& companions) const;
 

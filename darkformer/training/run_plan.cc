@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "darkformer/base/error.h"
-#include "darkformer/checkpoint/gemma_names.h"
+#include "darkformer/checkpoint/tensor_names.h"
 #include "darkformer/evaluation/evaluator.h"
 #include "darkformer/kernels/cross_entropy.h"
 #include "darkformer/text/shared_batch.h"
@@ -35,7 +35,7 @@ std::int64_t elements(const std::vector<std::int64_t>& shape) {
   return count;
 }
 
-std::int64_t stored_bytes(const GemmaConfig& config) {
+std::int64_t stored_bytes(const ModelConfig& config) {
   const std::int64_t plain = config.dtype == "float32" ? 4 : 2;
   std::int64_t sum = 0;
   for (const ExpectedTensor& tensor : expected_tensors(config)) {
@@ -45,7 +45,7 @@ std::int64_t stored_bytes(const GemmaConfig& config) {
 }
 
 // Sets of per-head parameters that the kernels see.
-std::int64_t groups_of(const GemmaConfig& config, const AttentionSpec& spec) {
+std::int64_t groups_of(const ModelConfig& config, const AttentionSpec& spec) {
   return spec.placement == Placement::kQueryHead ? config.heads : config.kv_heads;
 }
 
@@ -56,7 +56,7 @@ struct LayerValues {
 };
 
 // What the mixer keeps besides q, k, v and its output, which stand in attention_values.
-std::int64_t mixer_values(const GemmaConfig& config, const AttentionSpec& spec) {
+std::int64_t mixer_values(const ModelConfig& config, const AttentionSpec& spec) {
   const std::int64_t H = config.heads, Q = config.query_width();
   if (!has_features(spec.kind)) {
     return H;  // log of the sums, or less
@@ -72,7 +72,7 @@ std::int64_t mixer_values(const GemmaConfig& config, const AttentionSpec& spec) 
 
 // The values that autograd saves: each op's inputs as far as its backward needs them. A frozen
 // weight's input is not needed.
-LayerValues layer_values(const GemmaConfig& config, std::int64_t layer, TrainScope scope) {
+LayerValues layer_values(const ModelConfig& config, std::int64_t layer, TrainScope scope) {
   const AttentionSpec& spec = config.attention[static_cast<std::size_t>(layer)];
   const bool all = scope == TrainScope::kAll;
   const std::int64_t E = config.hidden_size, I = config.intermediate_size, Q = config.query_width(),
@@ -114,7 +114,7 @@ std::int64_t loss_scratch(const PlannedRun& run, std::int64_t tokens) {
 }
 
 // A forward pass without gradients: the widest moment of a layer.
-std::int64_t forward_floats(const GemmaConfig& config) {
+std::int64_t forward_floats(const ModelConfig& config) {
   const std::int64_t feed_forward = 3 * config.intermediate_size + 2 * config.hidden_size;
   const std::int64_t attention =
       3 * config.query_width() + 2 * config.kv_width() + 2 * config.hidden_size;
@@ -167,12 +167,12 @@ void add_backward(const PlannedRun& run, MemoryPlan& plan) {
 }
 
 // Between the steps: the teacher's or the held-out text's forward pass.
-std::int64_t forward_bytes(const GemmaConfig& config, std::int64_t tokens) {
+std::int64_t forward_bytes(const ModelConfig& config, std::int64_t tokens) {
   return kFloat * tokens * forward_floats(config);
 }
 
 // Arithmetic of one token in products with weights.
-double matrix_flops(const GemmaConfig& config) {
+double matrix_flops(const ModelConfig& config) {
   const auto E = static_cast<double>(config.hidden_size);
   const auto width = static_cast<double>(config.query_width() + config.kv_width());
   return 2 * E * (2 * width + 3 * static_cast<double>(config.intermediate_size));
@@ -185,7 +185,7 @@ bool is_learned(AttentionKind kind, const std::string& name) {
          (kind == AttentionKind::kLfk && name.ends_with(".draws"));
 }
 
-double attention_flops(const GemmaConfig& config, std::int64_t layer, std::int64_t context) {
+double attention_flops(const ModelConfig& config, std::int64_t layer, std::int64_t context) {
   const AttentionSpec& spec = config.attention[static_cast<std::size_t>(layer)];
   const auto Q = static_cast<double>(config.query_width()),
              D = static_cast<double>(config.head_dim);
@@ -208,7 +208,7 @@ double attention_flops(const GemmaConfig& config, std::int64_t layer, std::int64
 
 }  // namespace
 
-std::int64_t trained_count(const GemmaConfig& config, TrainScope scope) {
+std::int64_t trained_count(const ModelConfig& config, TrainScope scope) {
   std::int64_t sum = 0;
   for (const ExpectedTensor& tensor : expected_tensors(config)) {
     sum += !tensor.is_dark && is_trained(scope, tensor.name) ? elements(tensor.shape) : 0;
@@ -250,7 +250,7 @@ MemoryPlan plan_memory(const PlannedRun& run) {
 
 StepPlan plan_step(const PlannedRun& run, const MachineSpeed& speed) {
   StepPlan plan;
-  const GemmaConfig& config = run.config;
+  const ModelConfig& config = run.config;
   plan.tokens = run.batch * run.context;
   const double tokens = static_cast<double>(rank_rows(run) * run.context);
   const double matrices = matrix_flops(config) * static_cast<double>(config.layers);

@@ -6,14 +6,14 @@
 #include <optional>
 #include <vector>
 
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 #include "darkformer/training/optimizer.h"
 #include "darkformer/training/trained_parameters.h"
 
 namespace darkformer {
 
 struct PlannedRun {
-  GemmaConfig config;
+  ModelConfig config;
   TrainScope scope = TrainScope::kAll;
   bool from_folder = true;  // weights are read from a model folder, not drawn
   OptimizerKind optimizer = OptimizerKind::kAdamw;
@@ -24,7 +24,7 @@ struct PlannedRun {
   std::int64_t ranks = 1;
   std::int64_t threads = 1;                 // of a rank
   bool measures_held_out = false;           // forward passes over held-out windows between steps
-  std::optional<GemmaConfig> teacher = {};  // read besides the model
+  std::optional<ModelConfig> teacher = {};  // read besides the model
   bool distills_logits = false;             // from the teacher's
 };
 
@@ -72,6 +72,6 @@ struct StepPlan {
 StepPlan plan_step(const PlannedRun& run, const MachineSpeed& speed);
 
 // Numbers that are trained.
-std::int64_t trained_count(const GemmaConfig& config, TrainScope scope);
+std::int64_t trained_count(const ModelConfig& config, TrainScope scope);
 
 }  // namespace darkformer

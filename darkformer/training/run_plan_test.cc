@@ -6,13 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "darkformer/base/error.h"
-#include "darkformer/model/gemma_shapes.h"
+#include "darkformer/model/model_shapes.h"
 
 namespace darkformer::run_plan_test {
 namespace {
 
 PlannedRun gemma_2b(TrainScope scope) {
-  return {.config = *find_gemma_shape("gemma-2b"), .scope = scope, .batch = 8};
+  return {.config = *find_model_shape("gemma-2b"), .scope = scope, .batch = 8};
 }
 
 TEST(RunPlan, CountsWhatIsTrained) {
@@ -23,7 +23,7 @@ TEST(RunPlan, CountsWhatIsTrained) {
 }
 
 TEST(RunPlan, CountsWhatAConversionLearns) {
-  GemmaConfig config = *find_gemma_shape("gemma-2b");
+  ModelConfig config = *find_model_shape("gemma-2b");
   const std::int64_t exact = trained_count(config, TrainScope::kAttention);
   const auto added = [&](AttentionSpec spec) {
     config.attention.assign(18, spec);
@@ -106,7 +106,7 @@ TEST(RunPlan, MoreRanksTakeLessTimeUntilTheNetworkIsFull) {
 }
 
 TEST(RunPlan, LinearAttentionCostsTheSameForEveryToken) {
-  PlannedRun run{.config = *find_gemma_shape("gemma-2b"), .context = 4096};
+  PlannedRun run{.config = *find_model_shape("gemma-2b"), .context = 4096};
   run.config.attention.assign(18, {.kind = AttentionKind::kDark, .features = 256, .rank = 256});
   const double shorter = plan_step(run, {}).forward_flops / 4096;
   run.context = 65536;

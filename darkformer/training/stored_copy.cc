@@ -5,17 +5,17 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
-std::shared_ptr<Gemma> bfloat16_copy(const Gemma& model) {
+std::shared_ptr<Decoder> bfloat16_copy(const Decoder& model) {
   const at::NoGradGuard no_gradients;
   const auto parameters = model.named_parameters();
   const auto make = [&](const std::string& name, const std::vector<std::int64_t>&) {
     return parameters[name].detach().to(at::kBFloat16);
   };
-  auto copy = std::make_shared<Gemma>(model.config(), make);
+  auto copy = std::make_shared<Decoder>(model.config(), make);
   const std::string own = ".self_attn.dark.";
   for (auto& entry : copy->named_parameters()) {
     if (entry.key().find(own) != std::string::npos) {

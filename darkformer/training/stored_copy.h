@@ -6,9 +6,9 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 // Weights in bfloat16, rounded to nearest; the parameters of converted attention stay as they are.
-std::shared_ptr<Gemma> bfloat16_copy(const Gemma& model);
+std::shared_ptr<Decoder> bfloat16_copy(const Decoder& model);
 
 }  // namespace darkformer

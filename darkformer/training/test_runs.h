@@ -4,19 +4,19 @@
 
 #include <memory>
 
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 #include "darkformer/text/test_shards.h"
 #include "darkformer/training/trainer.h"
 
 namespace darkformer {
 
 // Two layers, one of them dark, over the byte vocabulary.
-inline std::shared_ptr<Gemma> tiny_model(GemmaFamily family = GemmaFamily::kGemma1) {
-  GemmaConfig config = small_config(family, 2);
+inline std::shared_ptr<Decoder> tiny_model(Family family = Family::kGemma1) {
+  ModelConfig config = small_config(family, 2);
   config.vocab_size = 259;
   config.attention[1] = small_dark_spec();
   config.seed = 3;
-  return std::make_shared<Gemma>(config, initial_weights(7, 0.1));
+  return std::make_shared<Decoder>(config, initial_weights(7, 0.1));
 }
 
 // Windows of 12 tokens, a part of them held out.

@@ -7,7 +7,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/kernels/squared_norm.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -38,7 +38,7 @@ bool is_factor(const std::string& name) {
   return contains(name, ".self_attn.dark.factor");
 }
 
-std::vector<TrainedParameter> trained_parameters(const Gemma& model, double factor_rate_scale) {
+std::vector<TrainedParameter> trained_parameters(const Decoder& model, double factor_rate_scale) {
   std::vector<TrainedParameter> parameters;
   for (const auto& entry : model.named_parameters()) {
     if (entry.value().requires_grad()) {

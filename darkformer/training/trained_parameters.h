@@ -9,7 +9,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 enum class TrainScope : std::uint8_t {
   kAll,
@@ -33,7 +33,8 @@ struct TrainedParameter {
 };
 
 // The parameters of a model that ask for gradients, in the model's order. Error: none does.
-std::vector<TrainedParameter> trained_parameters(const Gemma& model, double factor_rate_scale = 1);
+std::vector<TrainedParameter> trained_parameters(const Decoder& model,
+                                                 double factor_rate_scale = 1);
 
 // |g| over all of them, in double, in their order; one without a gradient counts as zero.
 double gradient_norm(const std::vector<TrainedParameter>& parameters);

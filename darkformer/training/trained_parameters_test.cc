@@ -9,19 +9,19 @@
 #include <set>
 
 #include "darkformer/base/error.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::trained_parameters_test {
 namespace {
 
-std::shared_ptr<Gemma> dark_gemma() {
-  GemmaConfig config = small_config(GemmaFamily::kGemma3, 1);
+std::shared_ptr<Decoder> dark_decoder() {
+  ModelConfig config = small_config(Family::kGemma3, 1);
   config.attention = {small_dark_spec()};
   config.attention[0].gate = true;
-  return small_gemma(config);
+  return small_decoder(config);
 }
 
-std::set<std::string> chosen(const Gemma& model, bool (*choose)(const std::string&)) {
+std::set<std::string> chosen(const Decoder& model, bool (*choose)(const std::string&)) {
   std::set<std::string> names;
   for (const auto& entry : model.named_parameters()) {
     const std::string prefix = "model.layers.0.";
@@ -34,7 +34,7 @@ std::set<std::string> chosen(const Gemma& model, bool (*choose)(const std::strin
 }
 
 TEST(TrainedParameters, AttentionIsProjectionsAndTheMixersOwn) {
-  const auto names = chosen(*dark_gemma(), [](const std::string& name) {
+  const auto names = chosen(*dark_decoder(), [](const std::string& name) {
     return is_trained(TrainScope::kAttention, name);
   });
   EXPECT_EQ(names, (std::set<std::string>{"self_attn.q_proj.weight", "self_attn.k_proj.weight",
@@ -44,7 +44,7 @@ TEST(TrainedParameters, AttentionIsProjectionsAndTheMixersOwn) {
 }
 
 TEST(TrainedParameters, MatricesDecayAndNothingElse) {
-  EXPECT_EQ(chosen(*dark_gemma(), decays),
+  EXPECT_EQ(chosen(*dark_decoder(), decays),
             (std::set<std::string>{"model.embed_tokens.weight", "self_attn.q_proj.weight",
                                    "self_attn.k_proj.weight", "self_attn.v_proj.weight",
                                    "self_attn.o_proj.weight", "mlp.gate_proj.weight",
@@ -52,14 +52,14 @@ TEST(TrainedParameters, MatricesDecayAndNothingElse) {
 }
 
 TEST(TrainedParameters, OnlyTheFactorHasItsOwnRate) {
-  for (const TrainedParameter& parameter : trained_parameters(*dark_gemma(), 7)) {
+  for (const TrainedParameter& parameter : trained_parameters(*dark_decoder(), 7)) {
     EXPECT_EQ(parameter.rate_scale, parameter.name.ends_with("dark.factor") ? 7 : 1)
         << parameter.name;
   }
 }
 
 TEST(TrainedParameters, AModelWithoutAnyIsAnError) {
-  const auto model = dark_gemma();
+  const auto model = dark_decoder();
   for (auto& entry : model->named_parameters()) {
     entry.value().set_requires_grad(false);
   }
@@ -67,7 +67,7 @@ TEST(TrainedParameters, AModelWithoutAnyIsAnError) {
 }
 
 TEST(Gradients, NormOverAllAndClipping) {
-  const auto model = dark_gemma();
+  const auto model = dark_decoder();
   const auto parameters = trained_parameters(*model);
   clear_gradients(parameters);
   EXPECT_EQ(gradient_norm(parameters), 0);

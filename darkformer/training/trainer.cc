@@ -11,7 +11,7 @@
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/evaluation/batch_tensors.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -28,10 +28,10 @@ TokenBatch rows_of(const TokenBatch& batch, std::int64_t first, std::int64_t cou
 
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<Gemma> model,
+Trainer::Trainer(std::shared_ptr<Decoder> model,
                  std::shared_ptr<BatchStream> batches,
                  const TrainerOptions& options,
-                 std::shared_ptr<Gemma> teacher,
+                 std::shared_ptr<Decoder> teacher,
                  std::shared_ptr<Ranks> ranks)
     : model_(std::move(model)),
       batches_(std::move(batches)),

@@ -50,10 +50,10 @@ class Trainer {
  public:
   // Trains the parameters that ask for gradients. `teacher`: null without distillation. `ranks`:
   // null for one process; otherwise `batches` are this rank's rows, and reports are of all rows.
-  Trainer(std::shared_ptr<Gemma> model,
+  Trainer(std::shared_ptr<Decoder> model,
           std::shared_ptr<BatchStream> batches,
           const TrainerOptions& options,
-          std::shared_ptr<Gemma> teacher = nullptr,
+          std::shared_ptr<Decoder> teacher = nullptr,
           std::shared_ptr<Ranks> ranks = nullptr);
 
   StepReport step();
@@ -62,7 +62,7 @@ class Trainer {
   TrainingState state() const;
   void restore(const TrainingState& state);
 
-  const std::shared_ptr<Gemma>& model() const { return model_; }
+  const std::shared_ptr<Decoder>& model() const { return model_; }
   Optimizer& optimizer() { return optimizer_; }
   int ranks() const { return ranks_ ? ranks_->size() : 1; }
   // Of several ranks the first writes what a run leaves behind.
@@ -86,10 +86,10 @@ class Trainer {
                     double share,
                     PassSums& sums) const;
 
-  std::shared_ptr<Gemma> model_;
+  std::shared_ptr<Decoder> model_;
   std::shared_ptr<BatchStream> batches_;
   TrainerOptions options_;
-  std::shared_ptr<Gemma> teacher_;
+  std::shared_ptr<Decoder> teacher_;
   std::shared_ptr<Ranks> ranks_;
   Optimizer optimizer_;
   std::unique_ptr<GradientBuckets> buckets_;  // null for one process

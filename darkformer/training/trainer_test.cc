@@ -16,7 +16,7 @@ namespace {
 
 class TrainerTest : public ::testing::Test {
  protected:
-  Trainer trainer(const TrainerOptions& options, std::shared_ptr<Gemma> teacher = nullptr) const {
+  Trainer trainer(const TrainerOptions& options, std::shared_ptr<Decoder> teacher = nullptr) const {
     return {tiny_model(), tiny_batches(split_), options, std::move(teacher)};
   }
 
@@ -24,7 +24,7 @@ class TrainerTest : public ::testing::Test {
   CorpusSplit split_ = tiny_corpus(scratch_.path());
 };
 
-double largest_change(const Gemma& a, const Gemma& b) {
+double largest_change(const Decoder& a, const Decoder& b) {
   const auto others = b.named_parameters();
   double largest = 0;
   for (const auto& entry : a.named_parameters()) {
@@ -124,8 +124,8 @@ TEST_F(TrainerTest, DistillationPullsTowardsTheTeacher) {
   EXPECT_NEAR(none.distillation_loss, 0, 1e-6);
   EXPECT_LT(none.gradient_norm, 1e-5);
 
-  GemmaConfig config = tiny_model()->config();
-  const auto teacher = std::make_shared<Gemma>(config, initial_weights(8, 0.1));
+  ModelConfig config = tiny_model()->config();
+  const auto teacher = std::make_shared<Decoder>(config, initial_weights(8, 0.1));
   options.schedule = {.kind = ScheduleKind::kConstant, .peak = 1e-2, .steps = 40};
   options.pass_rows = 3;
   Trainer other = trainer(options, teacher);
@@ -141,7 +141,7 @@ TEST_F(TrainerTest, DistillationPullsTowardsTheTeacher) {
 // KL's gradient is that of the cross-entropy with the teacher's distribution, all at once.
 TEST_F(TrainerTest, DistillationHasTheGradientOfThePlainFormula) {
   const auto model = tiny_model();
-  const auto teacher = std::make_shared<Gemma>(model->config(), initial_weights(8, 0.1));
+  const auto teacher = std::make_shared<Decoder>(model->config(), initial_weights(8, 0.1));
   const BatchTensors tokens = tensors_of(tiny_batches(split_)->next());
   const auto parameters = trained_parameters(*model);
   const at::Tensor hidden = model->forward(tokens.inputs);
@@ -170,9 +170,9 @@ TEST_F(TrainerTest, DistillationHasTheGradientOfThePlainFormula) {
 // Exact teacher, dark student with other weights: matching the attention brings it closer, and
 // touches only the converted layer's attention and the norm before it.
 TEST_F(TrainerTest, AttentionIsMatchedLayerByLayer) {
-  GemmaConfig exact = tiny_model()->config();
+  ModelConfig exact = tiny_model()->config();
   exact.attention.assign(exact.attention.size(), AttentionSpec{});
-  const auto teacher = std::make_shared<Gemma>(exact, initial_weights(9, 0.1));
+  const auto teacher = std::make_shared<Decoder>(exact, initial_weights(9, 0.1));
   TrainerOptions options = tiny_training();
   options.redraw_every = 0;
   options.optimizer.weight_decay = 0;

@@ -11,9 +11,9 @@
 #include "darkformer/base/log.h"
 #include "darkformer/base/progress.h"
 #include "darkformer/base/threads.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/evaluation/evaluator.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/training/covariance_condition.h"
 #include "darkformer/training/run_log.h"
 #include "darkformer/training/stored_copy.h"
@@ -195,9 +195,9 @@ class Run {
     const SaveOptions save{.companions = options_.companions};
     try {
       if (options_.final_bfloat16) {
-        save_gemma(folder, *bfloat16_copy(*trainer_.model()), save);
+        save_model(folder, *bfloat16_copy(*trainer_.model()), save);
       } else {
-        save_gemma(folder, *trainer_.model(), save);
+        save_model(folder, *trainer_.model(), save);
       }
     } catch (const std::exception& error) {
       fail(folder.string(), " could not be written: ", error.what(), "; ", way_on());
@@ -221,7 +221,7 @@ RunResult run_training(Trainer& trainer,
   return Run(trainer, options, start).to_the_end();
 }
 
-std::optional<Measures> measure_held_out(const std::shared_ptr<Gemma>& model,
+std::optional<Measures> measure_held_out(const std::shared_ptr<Decoder>& model,
                                          const WindowSet& held_out,
                                          std::int64_t windows) {
   const std::int64_t count = std::min(held_out.size(), windows);

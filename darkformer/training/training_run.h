@@ -51,7 +51,7 @@ RunResult run_training(Trainer& trainer,
                        const std::optional<Checkpoint>& start);
 
 // The first `windows` held-out windows; nothing without any.
-std::optional<Measures> measure_held_out(const std::shared_ptr<Gemma>& model,
+std::optional<Measures> measure_held_out(const std::shared_ptr<Decoder>& model,
                                          const WindowSet& held_out,
                                          std::int64_t windows);
 

@@ -14,7 +14,7 @@
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/jsonl.h"
 #include "darkformer/base/scratch_folder.h"
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/text/test_files.h"
 #include "darkformer/training/test_runs.h"
 
@@ -48,8 +48,8 @@ class TrainingRun : public ::testing::Test {
     return options;
   }
 
-  static std::shared_ptr<Gemma> model_of(const std::optional<Checkpoint>& start) {
-    return start ? load_gemma(start->folder, {.trains = [](const std::string&) { return true; }})
+  static std::shared_ptr<Decoder> model_of(const std::optional<Checkpoint>& start) {
+    return start ? load_model(start->folder, {.trains = [](const std::string&) { return true; }})
                  : tiny_model();
   }
 
@@ -92,7 +92,7 @@ TEST_F(TrainingRun, WritesItsFolder) {
   EXPECT_TRUE(fs::exists(run.folder / "checkpoints/step-12/model.safetensors"));
   EXPECT_TRUE(fs::exists(run.folder / "checkpoints/step-9"));
   EXPECT_EQ(fs::exists(run.folder / "checkpoints/step-3"), result.best->state.step == 3);
-  EXPECT_EQ(load_gemma(run.folder / "final")->config().draw_index, 2);
+  EXPECT_EQ(load_model(run.folder / "final")->config().draw_index, 2);
 }
 
 TEST_F(TrainingRun, StoppedAndResumedItHasTheSameBits) {
@@ -222,7 +222,7 @@ TEST_F(TrainingRun, FinalInBfloat16) {
   run.final_bfloat16 = true;
   run.tensorboard = true;
   go(run);
-  const auto model = load_gemma(run.folder / "final");
+  const auto model = load_model(run.folder / "final");
   EXPECT_EQ(model->embedding()->value().scalar_type(), at::kBFloat16);
   EXPECT_FALSE(fs::is_empty(run.folder / "tensorboard"));
 }

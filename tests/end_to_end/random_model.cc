@@ -1,7 +1,7 @@
 // Writes a model folder of any shape with random bfloat16 weights: what tests of large models run on.
 // SPDX-License-Identifier: Apache-2.0
 //
-// random_model CONFIG.json|SHAPE FOLDER [BYTES]     SHAPE: gemma-2b, gemma-3-1b, ... (model/gemma_shapes.h);
+// random_model CONFIG.json|SHAPE FOLDER [BYTES]     SHAPE: gemma-2b, gemma-3-1b, ... (model/model_shapes.h);
 // with BYTES the weights are in shards of at most so many.
 #include <algorithm>
 #include <cstdio>
@@ -15,10 +15,10 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/philox.h"
-#include "darkformer/checkpoint/gemma_names.h"
+#include "darkformer/checkpoint/tensor_names.h"
 #include "darkformer/checkpoint/weight_files.h"
 #include "darkformer/kernels/convert.h"
-#include "darkformer/model/gemma_shapes.h"
+#include "darkformer/model/model_shapes.h"
 
 namespace darkformer {
 namespace {
@@ -36,7 +36,7 @@ std::vector<std::uint16_t> random_block() {
 }
 
 // Tensors are made when their turn to be written comes: one of them is in memory at a time.
-std::vector<TensorSource> random_tensors(const GemmaConfig& config) {
+std::vector<TensorSource> random_tensors(const ModelConfig& config) {
   const auto block = std::make_shared<std::vector<std::uint16_t>>(random_block());
   const auto values = std::make_shared<std::vector<std::uint16_t>>();
   std::vector<TensorSource> sources;
@@ -61,13 +61,13 @@ std::vector<TensorSource> random_tensors(const GemmaConfig& config) {
 void write_random_model(const std::filesystem::path& config_file,
                         const std::filesystem::path& folder,
                         std::uint64_t shard_bytes) {
-  const auto shape = find_gemma_shape(config_file.string());
-  GemmaConfig config = shape ? *shape : read_gemma_config(config_file);
+  const auto shape = find_model_shape(config_file.string());
+  ModelConfig config = shape ? *shape : read_model_config(config_file);
   require(!config.is_converted(), config_file.string(), ": wanted the config of an exact model");
   config.dtype = "bfloat16";
   std::filesystem::create_directories(folder);
   write_weights(folder, random_tensors(config), shard_bytes);
-  write_gemma_config(folder / "config.json", config);
+  write_model_config(folder / "config.json", config);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // Saving and loading decode states.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/checkpoint/gemma_state_file.h"
+#include "darkformer/checkpoint/state_file.h"
 
 #include <charconv>
 
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -37,7 +37,7 @@ std::string checksum_of(const std::vector<TensorSource>& tensors, const std::str
 }
 
 // In one fixed order: hidden, then the layers.
-std::vector<TensorSource> sources_of(const GemmaState& state) {
+std::vector<TensorSource> sources_of(const DecoderState& state) {
   std::vector<TensorSource> sources = {source_of("hidden", state.hidden)};
   for (std::size_t layer = 0; layer < state.layers.size(); ++layer) {
     const auto& tensors = state.layers[layer].tensors;
@@ -50,16 +50,16 @@ std::vector<TensorSource> sources_of(const GemmaState& state) {
 
 class StateReader {
  public:
-  StateReader(const fs::path& path, const Gemma& model) : file_(path), model_(model) {}
+  StateReader(const fs::path& path, const Decoder& model) : file_(path), model_(model) {}
 
-  GemmaState read() const {
+  DecoderState read() const {
     require(entry("format") == kFormat, name(), ": not a saved state of darkformer");
     require(entry("format_version") == kVersion, name(), ": its format_version is ",
             entry("format_version"), ", this program reads ", kVersion);
     const std::string wanted = to_hex(fingerprint(model_));
     require(entry("fingerprint") == wanted, name(), ": belongs to another model (fingerprint ",
             entry("fingerprint"), ", this one has ", wanted, "); read the prompt again");
-    GemmaState state = read_tensors();
+    DecoderState state = read_tensors();
     require(checksum_of(sources_of(state), entry("position")) == entry("checksum"), name(),
             ": is damaged (its checksum does not fit); read the prompt again");
     return state;
@@ -83,8 +83,8 @@ class StateReader {
   }
 
   // Every tensor of the file has its place, or the file is not ours.
-  GemmaState read_tensors() const {
-    GemmaState state;
+  DecoderState read_tensors() const {
+    DecoderState state;
     state.position = position();
     const TensorView* hidden = file_.find("hidden");
     require(hidden != nullptr, name(), ": is damaged (tensor 'hidden' is missing)");
@@ -103,12 +103,12 @@ class StateReader {
   }
 
   SafetensorsFile file_;
-  const Gemma& model_;
+  const Decoder& model_;
 };
 
 }  // namespace
 
-void save_state(const fs::path& file, const GemmaState& state, const Gemma& model) {
+void save_state(const fs::path& file, const DecoderState& state, const Decoder& model) {
   require(state.hidden.defined(), file.string(), ": a state that has read nothing is not saved");
   const std::string position = std::to_string(state.position);
   std::vector<TensorSource> sources = sources_of(state);
@@ -121,7 +121,7 @@ void save_state(const fs::path& file, const GemmaState& state, const Gemma& mode
                      {"checksum", sum}});
 }
 
-GemmaState load_state(const fs::path& file, const Gemma& model) {
+DecoderState load_state(const fs::path& file, const Decoder& model) {
   return StateReader(file, model).read();
 }
 

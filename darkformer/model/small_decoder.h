@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 #include "darkformer/model/initial_weights.h"
 
 namespace darkformer {
 
 inline constexpr std::int64_t kSmallWindow = 5;
 
-inline GemmaConfig small_config(GemmaFamily family, std::int64_t layers = 3) {
-  GemmaConfig config = default_gemma_config(family);
+inline ModelConfig small_config(Family family, std::int64_t layers = 3) {
+  ModelConfig config = default_model_config(family);
   config.vocab_size = 61;
   config.hidden_size = 24;
   config.intermediate_size = 40;
@@ -23,11 +23,11 @@ inline GemmaConfig small_config(GemmaFamily family, std::int64_t layers = 3) {
   config.kv_heads = 2;
   config.head_dim = 8;
   config.max_positions = 256;
-  config.query_pre_attn_scalar = family == GemmaFamily::kGemma1 ? 8 : 6;
-  config.sliding_window = family == GemmaFamily::kGemma1 ? 0 : kSmallWindow;
+  config.query_pre_attn_scalar = family == Family::kGemma1 ? 8 : 6;
+  config.sliding_window = family == Family::kGemma1 ? 0 : kSmallWindow;
   config.layer_kinds = default_layer_kinds(family, layers, 2);
   config.attention.assign(static_cast<std::size_t>(layers), AttentionSpec{});
-  check_gemma_config(config, "small config");
+  check_model_config(config, "small config");
   return config;
 }
 
@@ -36,13 +36,12 @@ inline AttentionSpec small_dark_spec() {
 }
 
 // Weights large enough that every part of the model shows in the logits.
-inline std::shared_ptr<Gemma> small_gemma(const GemmaConfig& config, std::uint64_t seed = 7) {
-  return std::make_shared<Gemma>(config, initial_weights(seed, 0.2));
+inline std::shared_ptr<Decoder> small_decoder(const ModelConfig& config, std::uint64_t seed = 7) {
+  return std::make_shared<Decoder>(config, initial_weights(seed, 0.2));
 }
 
-inline const std::vector<GemmaFamily>& all_families() {
-  static const std::vector<GemmaFamily> families = {GemmaFamily::kGemma1, GemmaFamily::kGemma2,
-                                                    GemmaFamily::kGemma3};
+inline const std::vector<Family>& all_families() {
+  static const std::vector<Family> families = {Family::kGemma1, Family::kGemma2, Family::kGemma3};
   return families;
 }
 

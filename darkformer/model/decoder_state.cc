@@ -1,11 +1,11 @@
 // Copies and sizes of states.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/model/gemma_state.h"
+#include "darkformer/model/decoder_state.h"
 
 namespace darkformer {
 
-GemmaState GemmaState::clone() const {
-  GemmaState copy;
+DecoderState DecoderState::clone() const {
+  DecoderState copy;
   copy.position = position;
   copy.hidden = hidden.defined() ? hidden.clone() : at::Tensor();
   for (const MixerState& layer : layers) {
@@ -14,7 +14,7 @@ GemmaState GemmaState::clone() const {
   return copy;
 }
 
-std::int64_t GemmaState::bytes() const {
+std::int64_t DecoderState::bytes() const {
   std::int64_t sum = 0;
   for (const MixerState& layer : layers) {
     sum += layer.bytes();

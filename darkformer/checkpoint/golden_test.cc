@@ -8,16 +8,16 @@
 #include <fstream>
 
 #include "darkformer/base/scratch_folder.h"
-#include "darkformer/checkpoint/gemma_folder.h"
-#include "darkformer/checkpoint/golden_gemma.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/checkpoint/golden_model.h"
+#include "darkformer/checkpoint/model_folder.h"
+#include "darkformer/model/decoder.h"
 
-namespace darkformer::gemma_golden_test {
+namespace darkformer::golden_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-at::Tensor logits_of(Gemma& model, const at::Tensor& ids) {
+at::Tensor logits_of(Decoder& model, const at::Tensor& ids) {
   const at::NoGradGuard no_gradients;
   return model.logits(model.forward(ids));
 }
@@ -26,32 +26,32 @@ at::Tensor last_three(const at::Tensor& logits) {
   return logits.narrow(1, logits.size(1) - 3, 3);
 }
 
-class GemmaGolden : public ::testing::TestWithParam<const char*> {
+class GoldenModels : public ::testing::TestWithParam<const char*> {
  protected:
-  GoldenGemma golden_{GetParam()};
+  GoldenModel golden_{GetParam()};
 };
 
-TEST_P(GemmaGolden, Logits) {
-  const auto model = load_gemma(golden_.folder);
+TEST_P(GoldenModels, Logits) {
+  const auto model = load_model(golden_.folder);
   EXPECT_EQ(model->embedding()->value().scalar_type(), at::kBFloat16) << "weights stay as stored";
   const at::Tensor ids = golden_.tensor("input_ids"), want = golden_.tensor("logits");
   EXPECT_LT(largest_difference(logits_of(*model, ids), want), kGoldenLogits);
-  GemmaState state;
+  DecoderState state;
   const at::Tensor read = model->logits(model->extend(ids, state));
   EXPECT_LT(largest_difference(read, want), kGoldenLogits);
 }
 
-TEST_P(GemmaGolden, LogitsWithARoundedEmbeddingScale) {
-  const auto model = load_gemma(golden_.folder, {.embed_scale = EmbedScale::kBfloat16});
+TEST_P(GoldenModels, LogitsWithARoundedEmbeddingScale) {
+  const auto model = load_model(golden_.folder, {.embed_scale = EmbedScale::kBfloat16});
   const at::Tensor got = last_three(logits_of(*model, golden_.tensor("input_ids")));
   EXPECT_LT(largest_difference(got, golden_.tensor("logits_bf16scale")), kGoldenLogits);
 }
 
-TEST_P(GemmaGolden, GreedyContinuationOnAState) {
-  const auto model = load_gemma(golden_.folder);
+TEST_P(GoldenModels, GreedyContinuationOnAState) {
+  const auto model = load_model(golden_.folder);
   const auto prompt = golden_.facts["greedy_prompt"].get<std::vector<std::int64_t>>();
   const auto want = golden_.facts["greedy_ids"].get<std::vector<std::int64_t>>();
-  GemmaState state;
+  DecoderState state;
   model->extend(at::tensor(prompt).unsqueeze(0), state);
   std::vector<std::int64_t> got;
   while (got.size() < want.size()) {
@@ -61,9 +61,9 @@ TEST_P(GemmaGolden, GreedyContinuationOnAState) {
   EXPECT_EQ(got, want);
 }
 
-TEST_P(GemmaGolden, LossAndEveryGradient) {
+TEST_P(GoldenModels, LossAndEveryGradient) {
   const auto model =
-      load_gemma(golden_.folder, {.trains = [](const std::string&) { return true; }});
+      load_model(golden_.folder, {.trains = [](const std::string&) { return true; }});
   const at::Tensor ids = golden_.tensor("input_ids");
   const std::int64_t T = ids.size(1);
   const at::Tensor hidden = model->forward(ids.narrow(1, 0, T - 1));
@@ -82,28 +82,28 @@ TEST_P(GemmaGolden, LossAndEveryGradient) {
   }
 }
 
-TEST_P(GemmaGolden, SavedAsFloat32AndInShardsItIsTheSame) {
+TEST_P(GoldenModels, SavedAsFloat32AndInShardsItIsTheSame) {
   const at::Tensor ids = golden_.tensor("input_ids");
-  const at::Tensor want = logits_of(*load_gemma(golden_.folder), ids);
+  const at::Tensor want = logits_of(*load_model(golden_.folder), ids);
   const ScratchFolder scratch;
-  const auto wide = load_gemma(golden_.folder, {.trains = [](const std::string&) { return true; }});
-  save_gemma(scratch.path() / "f32", *wide);
-  save_gemma(scratch.path() / "sharded", *load_gemma(golden_.folder), {.shard_bytes = 100'000});
+  const auto wide = load_model(golden_.folder, {.trains = [](const std::string&) { return true; }});
+  save_model(scratch.path() / "f32", *wide);
+  save_model(scratch.path() / "sharded", *load_model(golden_.folder), {.shard_bytes = 100'000});
   EXPECT_TRUE(fs::exists(scratch.path() / "sharded" / "model.safetensors.index.json"));
   for (const char* name : {"f32", "sharded"}) {
-    const auto model = load_gemma(scratch.path() / name);
+    const auto model = load_model(scratch.path() / name);
     EXPECT_LT(largest_difference(logits_of(*model, ids), want), kGoldenLogits) << name;
   }
-  EXPECT_EQ(load_gemma(scratch.path() / "f32")->config().dtype, "float32");
+  EXPECT_EQ(load_model(scratch.path() / "f32")->config().dtype, "float32");
 }
 
 INSTANTIATE_TEST_SUITE_P(Families,
-                         GemmaGolden,
+                         GoldenModels,
                          ::testing::Values("gemma1", "gemma2", "gemma3"),
                          [](const auto& test) { return std::string(test.param); });
 
 // The golden Gemma 3 with its global layers stretched by 8, as a plain folder.
-void write_stretched(const GoldenGemma& golden, const fs::path& folder) {
+void write_stretched(const GoldenModel& golden, const fs::path& folder) {
   fs::create_directory(folder);
   fs::copy_file(golden.folder / "model.safetensors", folder / "model.safetensors");
   Json config = read_json(golden.folder / "config.json");
@@ -111,17 +111,17 @@ void write_stretched(const GoldenGemma& golden, const fs::path& folder) {
   std::ofstream(folder / "config.json") << config;
 }
 
-TEST(GemmaGoldenVariants, LinearRopeScaling) {
-  const GoldenGemma golden("gemma3");
+TEST(GoldenVariants, LinearRopeScaling) {
+  const GoldenModel golden("gemma3");
   const ScratchFolder scratch;
   write_stretched(golden, scratch.path() / "model");
-  const auto model = load_gemma(scratch.path() / "model");
+  const auto model = load_model(scratch.path() / "model");
   const at::Tensor got = last_three(logits_of(*model, golden.tensor("input_ids")));
   EXPECT_LT(largest_difference(got, golden.tensor("logits_ropescale8")), kGoldenLogits);
 }
 
-TEST(GemmaGoldenVariants, MultimodalNamesAndNestedConfig) {
-  const GoldenGemma golden("gemma3");
+TEST(GoldenVariants, MultimodalNamesAndNestedConfig) {
+  const GoldenModel golden("gemma3");
   const ScratchFolder scratch;
   write_stretched(golden, scratch.path() / "plain");
   const fs::path folder = scratch.path() / "multimodal";
@@ -138,18 +138,18 @@ TEST(GemmaGoldenVariants, MultimodalNamesAndNestedConfig) {
       << Json{{"model_type", "gemma3"},
               {"architectures", {"Gemma3ForConditionalGeneration"}},
               {"text_config", text}};
-  const auto model = load_gemma(folder);
+  const auto model = load_model(folder);
   const at::Tensor ids = golden.tensor("input_ids");
   EXPECT_LT(
       largest_difference(last_three(logits_of(*model, ids)), golden.tensor("logits_ropescale8")),
       kGoldenLogits);
   // Saved, it is the language model alone.
-  save_gemma(scratch.path() / "saved", *model);
+  save_model(scratch.path() / "saved", *model);
   const Json saved = read_json(scratch.path() / "saved" / "config.json");
   EXPECT_EQ(saved["model_type"], "gemma3_text");
   EXPECT_EQ(saved["architectures"], Json::array({"Gemma3ForCausalLM"}));
-  EXPECT_TRUE(logits_of(*load_gemma(scratch.path() / "saved"), ids).equal(logits_of(*model, ids)));
+  EXPECT_TRUE(logits_of(*load_model(scratch.path() / "saved"), ids).equal(logits_of(*model, ids)));
 }
 
 }  // namespace
-}  // namespace darkformer::gemma_golden_test
+}  // namespace darkformer::golden_test

@@ -1,6 +1,6 @@
 // The stack of layers.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -32,7 +32,7 @@ at::Tensor forward_again(const std::shared_ptr<Block>& block, const at::Tensor& 
 
 }  // namespace
 
-Gemma::Gemma(GemmaConfig config, const ParameterMaker& make, EmbedScale embed_scale)
+Decoder::Decoder(ModelConfig config, const ParameterMaker& make, EmbedScale embed_scale)
     : config_(std::move(config)) {
   const std::int64_t E = config_.hidden_size;
   const ParameterPlace place(make, "model.");
@@ -56,7 +56,7 @@ Gemma::Gemma(GemmaConfig config, const ParameterMaker& make, EmbedScale embed_sc
   register_module("model", model);
 }
 
-at::Tensor Gemma::forward(const at::Tensor& ids) {
+at::Tensor Decoder::forward(const at::Tensor& ids) {
   check_token_matrix(ids);
   at::Tensor x = embedding_->forward(ids);  // (B,T,E)
   for (const auto& block : blocks_) {
@@ -65,7 +65,7 @@ at::Tensor Gemma::forward(const at::Tensor& ids) {
   return norm_->forward(x);
 }
 
-at::Tensor Gemma::extend(const at::Tensor& ids, GemmaState& state) {
+at::Tensor Decoder::extend(const at::Tensor& ids, DecoderState& state) {
   check_token_matrix(ids);
   const at::NoGradGuard no_gradients;
   state.layers.resize(blocks_.size());
@@ -79,15 +79,15 @@ at::Tensor Gemma::extend(const at::Tensor& ids, GemmaState& state) {
   return x;
 }
 
-at::Tensor Gemma::logits(const at::Tensor& hidden) const {
+at::Tensor Decoder::logits(const at::Tensor& hidden) const {
   return embedding_->logits(hidden, config_.final_softcap);
 }
 
-ops::CrossEntropy Gemma::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
+ops::CrossEntropy Decoder::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
   return embedding_->loss(hidden, targets, config_.final_softcap);
 }
 
-void Gemma::redraw(std::int64_t draw_index) {
+void Decoder::redraw(std::int64_t draw_index) {
   const at::NoGradGuard no_gradients;
   config_.draw_index = draw_index;
   for (const std::shared_ptr<Block>& block : blocks_) {
@@ -95,18 +95,18 @@ void Gemma::redraw(std::int64_t draw_index) {
   }
 }
 
-void Gemma::set_attention(std::int64_t layer, const AttentionSpec& spec) {
+void Decoder::set_attention(std::int64_t layer, const AttentionSpec& spec) {
   config_.attention.at(static_cast<std::size_t>(layer)) = spec;
   block(layer)->attention()->set_mixer(
       make_mixer(mixer_shape(config_, layer), spec, config_.seed, config_.draw_index));
 }
 
-void Gemma::set_draws(std::uint64_t seed, std::int64_t draw_index) {
+void Decoder::set_draws(std::uint64_t seed, std::int64_t draw_index) {
   config_.seed = seed;
   config_.draw_index = draw_index;
 }
 
-std::int64_t Gemma::state_bytes(std::int64_t tokens) const {
+std::int64_t Decoder::state_bytes(std::int64_t tokens) const {
   std::int64_t sum = 0;
   for (const auto& block : blocks_) {
     sum += block->attention()->mixer()->state_bytes(tokens);
@@ -114,9 +114,9 @@ std::int64_t Gemma::state_bytes(std::int64_t tokens) const {
   return sum;
 }
 
-void read_tokens(Gemma& model,
+void read_tokens(Decoder& model,
                  const at::Tensor& ids,
-                 GemmaState& state,
+                 DecoderState& state,
                  const std::function<void(const at::Tensor& hidden)>& each) {
   check_token_matrix(ids);
   for (std::int64_t begin = 0; begin < ids.size(1); begin += kReadBlock) {

@@ -13,7 +13,7 @@
 
 namespace darkformer {
 
-struct GemmaConfig;
+struct ModelConfig;
 
 // Our names are those of Hugging Face's text models: model.embed_tokens.weight, model.norm.weight,
 // model.layers.N.self_attn.q_proj.weight, ..., and for converted layers
@@ -25,13 +25,13 @@ struct ExpectedTensor {
 };
 
 // All tensors of a model, the exact ones first (9, 11 or 13 a layer), the tied head not among them.
-std::vector<ExpectedTensor> expected_tensors(const GemmaConfig& config);
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 
 // The parameters of one converted layer, under model.layers.N.self_attn.dark.; with N sets of
 // per-head parameters (placement: G, H or 1), all shapes in the letters of docs/notation.md:
 //   draws (N,F,R), factor and key_factor (N,R,D), log_weights (N,F), query_center (N,D),
 //   key_center (G,D), gate_scale and gate_bias (H), gate_weight (H,R).
-std::vector<ExpectedTensor> dark_tensors(const GemmaConfig& config, std::int64_t layer);
+std::vector<ExpectedTensor> dark_tensors(const ModelConfig& config, std::int64_t layer);
 
 // Where a file keeps the language model. Files of multimodal models have it below a prefix.
 enum class NameStyle : std::uint8_t {
@@ -44,7 +44,7 @@ enum class NameStyle : std::uint8_t {
 std::string stored_name(std::string_view name, NameStyle style);
 std::optional<std::string> canonical_name(std::string_view stored, NameStyle style);
 
-struct GemmaTensors {
+struct ModelTensors {
   NameStyle style = NameStyle::kPlain;
   std::map<std::string, const TensorView*, std::less<>> tensors;  // by our names, none missing
   std::vector<const TensorView*> skipped;  // vision tower, projector, stored copy of the tied head
@@ -54,6 +54,6 @@ struct GemmaTensors {
 // folder and the first few tensors of each sort: missing, not of this model, of another shape, of a
 // type that is not F32, BF16 or F16 (F32 for converted layers); a stored head that differs from the
 // embedding (a sample of both is compared).
-GemmaTensors find_gemma_tensors(const GemmaConfig& config, const WeightFiles& files);
+ModelTensors find_model_tensors(const ModelConfig& config, const WeightFiles& files);
 
 }  // namespace darkformer

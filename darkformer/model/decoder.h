@@ -7,26 +7,26 @@
 #include <vector>
 
 #include "darkformer/model/block.h"
+#include "darkformer/model/decoder_state.h"
 #include "darkformer/model/embedding.h"
-#include "darkformer/model/gemma_config.h"
-#include "darkformer/model/gemma_state.h"
+#include "darkformer/model/model_config.h"
 
 namespace darkformer {
 
 // named_parameters() and named_buffers() carry the names of model folders: Hugging Face's, and
 // model.layers.N.self_attn.dark.* for converted attention.
-class Gemma : public torch::nn::Module {
+class Decoder : public torch::nn::Module {
  public:
   // Weights come from `make`, those of converted attention from the config's seed.
-  Gemma(GemmaConfig config,
-        const ParameterMaker& make,
-        EmbedScale embed_scale = EmbedScale::kFloat32);
+  Decoder(ModelConfig config,
+          const ParameterMaker& make,
+          EmbedScale embed_scale = EmbedScale::kFloat32);
 
   // ids (B,T), int64 or int32 -> hidden (B,T,E) after the final norm. Differentiable.
   at::Tensor forward(const at::Tensor& ids);
   // The same for T more tokens of the sequences of `state`, all B of them at the same position. Not
   // differentiable. Memory grows with T: see read_tokens.
-  at::Tensor extend(const at::Tensor& ids, GemmaState& state);
+  at::Tensor extend(const at::Tensor& ids, DecoderState& state);
   // hidden (...,E), any rows of it -> logits (...,V) with the final soft-cap. Differentiable.
   at::Tensor logits(const at::Tensor& hidden) const;
   // targets (...) for hidden (...,E); a negative target is left out. Differentiable.
@@ -40,7 +40,7 @@ class Gemma : public torch::nn::Module {
   // layer once more: the same bits for less memory and more time. Off at first.
   void set_recompute(bool recompute) { recompute_ = recompute; }
 
-  const GemmaConfig& config() const { return config_; }
+  const ModelConfig& config() const { return config_; }
   // Gives a layer another attention, with its parameters as they start from the config's seed.
   void set_attention(std::int64_t layer, const AttentionSpec& spec);
   // Where the draws of layers converted from now on start.
@@ -52,7 +52,7 @@ class Gemma : public torch::nn::Module {
   std::int64_t state_bytes(std::int64_t tokens) const;
 
  private:
-  GemmaConfig config_;
+  ModelConfig config_;
   std::shared_ptr<Embedding> embedding_;
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> norm_;
@@ -63,13 +63,13 @@ class Gemma : public torch::nn::Module {
 // long they are; fills state.hidden. `each` gets the hidden states (B,block,E) of every block in
 // turn (they need not be kept); what it throws ends the reading.
 inline constexpr std::int64_t kReadBlock = 256;
-void read_tokens(Gemma& model,
+void read_tokens(Decoder& model,
                  const at::Tensor& ids,
-                 GemmaState& state,
+                 DecoderState& state,
                  const std::function<void(const at::Tensor& hidden)>& each = {});
 
 // A number that (almost surely) changes when the config, the weights or the draws do: all bytes of
 // converted attention, a sample of every large weight. For states and caches, against accidents.
-std::uint64_t fingerprint(const Gemma& model);
+std::uint64_t fingerprint(const Decoder& model);
 
 }  // namespace darkformer

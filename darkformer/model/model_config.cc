@@ -1,6 +1,6 @@
 // Defaults, checks and counts of Gemma configurations.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +40,7 @@ class FieldChecks {
   const std::string& source_;
 };
 
-void check_heads(const GemmaConfig& config, const FieldChecks& check, const std::string& source) {
+void check_heads(const ModelConfig& config, const FieldChecks& check, const std::string& source) {
   check.within("num_attention_heads", config.heads, 1, kMostHeads);
   check.within("num_key_value_heads", config.kv_heads, 1, config.heads);
   require(config.heads % config.kv_heads == 0, source, ": \"num_attention_heads\" is ",
@@ -50,7 +50,7 @@ void check_heads(const GemmaConfig& config, const FieldChecks& check, const std:
           "; it must be even to be rotated");
 }
 
-void check_layers(const GemmaConfig& config, const FieldChecks& check, const std::string& source) {
+void check_layers(const ModelConfig& config, const FieldChecks& check, const std::string& source) {
   const auto layers = static_cast<std::size_t>(config.layers);
   require(config.layer_kinds.size() == layers, source, ": \"layer_types\" has ",
           config.layer_kinds.size(), " entries for ", layers, " layers");
@@ -66,21 +66,21 @@ void check_layers(const GemmaConfig& config, const FieldChecks& check, const std
 }
 
 // What the older families cannot express in their config.json.
-void check_family(const GemmaConfig& config, const std::string& source) {
+void check_family(const ModelConfig& config, const std::string& source) {
   const bool slides =
       std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding) > 0;
-  if (config.family == GemmaFamily::kGemma1) {
+  if (config.family == Family::kGemma1) {
     require(!slides && config.attn_softcap == 0 && config.final_softcap == 0, source,
             ": Gemma 1 has neither sliding layers nor soft-caps");
     require(config.query_pre_attn_scalar == static_cast<double>(config.head_dim), source,
             ": \"query_pre_attn_scalar\" of Gemma 1 is its head_dim, ", config.head_dim, ", not ",
             config.query_pre_attn_scalar);
   }
-  require(config.family == GemmaFamily::kGemma3 || config.rope_sliding == config.rope_full, source,
+  require(config.family == Family::kGemma3 || config.rope_sliding == config.rope_full, source,
           ": only Gemma 3 has a rotation of its own for sliding layers");
 }
 
-void check_ids(const GemmaConfig& config, const FieldChecks& check) {
+void check_ids(const ModelConfig& config, const FieldChecks& check) {
   check.within("bos_token_id", config.bos_id, 0, config.vocab_size - 1);
   check.within("pad_token_id", config.pad_id, -1, config.vocab_size - 1);
   for (const std::int64_t id : config.eos_ids) {
@@ -90,40 +90,38 @@ void check_ids(const GemmaConfig& config, const FieldChecks& check) {
 
 }  // namespace
 
-double GemmaConfig::query_scale() const {
+double ModelConfig::query_scale() const {
   return 1.0 / std::sqrt(query_pre_attn_scalar);
 }
 
-bool GemmaConfig::is_converted() const {
+bool ModelConfig::is_converted() const {
   return std::any_of(attention.begin(), attention.end(),
                      [](const AttentionSpec& spec) { return spec.kind != AttentionKind::kExact; });
 }
 
-std::string_view model_type_of(GemmaFamily family) {
-  return family == GemmaFamily::kGemma1   ? "gemma"
-         : family == GemmaFamily::kGemma2 ? "gemma2"
-                                          : "gemma3_text";
+std::string_view model_type_of(Family family) {
+  return family == Family::kGemma1 ? "gemma" : family == Family::kGemma2 ? "gemma2" : "gemma3_text";
 }
 
-std::vector<LayerKind> default_layer_kinds(GemmaFamily family,
+std::vector<LayerKind> default_layer_kinds(Family family,
                                            std::int64_t layers,
                                            std::int64_t pattern) {
   std::vector<LayerKind> kinds(layers, LayerKind::kFull);
-  for (std::int64_t i = 0; i < layers && family != GemmaFamily::kGemma1; ++i) {
+  for (std::int64_t i = 0; i < layers && family != Family::kGemma1; ++i) {
     kinds[i] = (i + 1) % pattern != 0 ? LayerKind::kSliding : LayerKind::kFull;
   }
   return kinds;
 }
 
-GemmaConfig default_gemma_config(GemmaFamily family) {
-  GemmaConfig config;
+ModelConfig default_model_config(Family family) {
+  ModelConfig config;
   config.family = family;
   config.head_dim = 256;
   config.query_pre_attn_scalar = 256;
   config.vocab_size = 256000;
   config.max_positions = 8192;
   std::int64_t pattern = 1;
-  if (family == GemmaFamily::kGemma1) {
+  if (family == Family::kGemma1) {
     config.hidden_size = 3072;
     config.intermediate_size = 24576;
     config.layers = 28;
@@ -140,10 +138,10 @@ GemmaConfig default_gemma_config(GemmaFamily family) {
     config.architectures = {"Gemma2ForCausalLM"};
     pattern = kGemma2Pattern;
   }
-  if (family == GemmaFamily::kGemma2) {
+  if (family == Family::kGemma2) {
     config.attn_softcap = 50;
     config.final_softcap = 30;
-  } else if (family == GemmaFamily::kGemma3) {
+  } else if (family == Family::kGemma3) {
     config.vocab_size = 262208;
     config.max_positions = 131072;
     config.rope_full.base = 1e6;
@@ -155,7 +153,7 @@ GemmaConfig default_gemma_config(GemmaFamily family) {
   return config;
 }
 
-void check_gemma_config(const GemmaConfig& config, const std::string& source) {
+void check_model_config(const ModelConfig& config, const std::string& source) {
   const FieldChecks check(source);
   check.within("vocab_size", config.vocab_size, 1, kMostVocab);
   check.within("hidden_size", config.hidden_size, 1, kMostHidden);
@@ -176,7 +174,7 @@ void check_gemma_config(const GemmaConfig& config, const std::string& source) {
   check_ids(config, check);
 }
 
-std::int64_t parameter_count(const GemmaConfig& config) {
+std::int64_t parameter_count(const ModelConfig& config) {
   const std::int64_t E = config.hidden_size;
   const std::int64_t attention = 2 * E * (config.query_width() + config.kv_width());
   const std::int64_t feed_forward = 3 * E * config.intermediate_size;

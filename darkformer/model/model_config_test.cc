@@ -1,6 +1,6 @@
 // Configurations: the released models, all spellings, round trips, absurd values.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 
 #include <gtest/gtest.h>
 
@@ -12,17 +12,17 @@
 #include "darkformer/base/json.h"
 #include "darkformer/base/scratch_folder.h"
 
-namespace darkformer::gemma_config_test {
+namespace darkformer::model_config_test {
 namespace {
 
 constexpr LayerKind kFull = LayerKind::kFull;
 constexpr LayerKind kSliding = LayerKind::kSliding;
 
-GemmaConfig parse(const OrderedJson& json) {
-  return parse_gemma_config(json.dump(), "config.json");
+ModelConfig parse(const OrderedJson& json) {
+  return parse_model_config(json.dump(), "config.json");
 }
-GemmaConfig parse_text(const std::string& text) {
-  return parse_gemma_config(text, "config.json");
+ModelConfig parse_text(const std::string& text) {
+  return parse_model_config(text, "config.json");
 }
 
 std::string error_of(const std::string& text) {
@@ -81,22 +81,22 @@ OrderedJson released_json(const Released& model) {
           {"intermediate_size", model.mlp},        {"vocab_size", model.vocab}};
 }
 
-TEST(GemmaConfig, ParameterCountsOfTheReleasedModels) {
+TEST(ModelConfig, ParameterCountsOfTheReleasedModels) {
   for (const Released& model : kReleased) {
-    const GemmaConfig config = parse(released_json(model));
+    const ModelConfig config = parse(released_json(model));
     EXPECT_EQ(parameter_count(config), model.parameters) << model.name;
     EXPECT_EQ(2 * config.layers * config.kv_width() * 4, model.kv_bytes) << model.name;
   }
 }
 
-TEST(GemmaConfig, DefaultsOfTheClasses) {
-  const GemmaConfig one = parse_text(R"({"model_type": "gemma"})");
+TEST(ModelConfig, DefaultsOfTheClasses) {
+  const ModelConfig one = parse_text(R"({"model_type": "gemma"})");
   EXPECT_EQ(parameter_count(one), 8537680896);
   EXPECT_EQ(one.max_positions, 8192);
   EXPECT_EQ(one.layer_kinds, std::vector<LayerKind>(28, kFull));
   EXPECT_DOUBLE_EQ(one.query_scale(), 1.0 / 16);
   EXPECT_EQ(one.attn_softcap, 0);
-  const GemmaConfig two = parse_text(R"({"model_type": "gemma2"})");
+  const ModelConfig two = parse_text(R"({"model_type": "gemma2"})");
   EXPECT_EQ(parameter_count(two), 2614341888);
   EXPECT_EQ(two.attn_softcap, 50);
   EXPECT_EQ(two.final_softcap, 30);
@@ -104,7 +104,7 @@ TEST(GemmaConfig, DefaultsOfTheClasses) {
   EXPECT_EQ(two.window(1), 0);
   EXPECT_EQ(two.rope(0).base, 10000);
   EXPECT_EQ(two.rope(1).base, 10000);
-  const GemmaConfig three = parse_text(R"({"model_type": "gemma3_text"})");
+  const ModelConfig three = parse_text(R"({"model_type": "gemma3_text"})");
   EXPECT_EQ(three.vocab_size, 262208);
   EXPECT_EQ(three.max_positions, 131072);
   EXPECT_EQ(three.sliding_window, 4096);
@@ -117,20 +117,20 @@ TEST(GemmaConfig, DefaultsOfTheClasses) {
   EXPECT_EQ(parse_text(R"({"model_type": "gemma3"})"), three);
 }
 
-TEST(GemmaConfig, NullIsNotMissingForSoftcaps) {
-  const GemmaConfig config = parse_text(
+TEST(ModelConfig, NullIsNotMissingForSoftcaps) {
+  const ModelConfig config = parse_text(
       R"({"model_type": "gemma2", "attn_logit_softcapping": null, "final_logit_softcapping": 20})");
   EXPECT_EQ(config.attn_softcap, 0);
   EXPECT_EQ(config.final_softcap, 20);
 }
 
-TEST(GemmaConfig, OldGemma1FilesSayGeluAndMeanTanh) {
+TEST(ModelConfig, OldGemma1FilesSayGeluAndMeanTanh) {
   EXPECT_EQ(error_of(R"({"model_type":"gemma","hidden_act":"gelu","hidden_activation":null})"),
             "no error");
   EXPECT_EQ(error_of(R"({"model_type":"gemma","hidden_activation":"gelu"})"), "no error");
 }
 
-TEST(GemmaConfig, LayerKindsInEverySpelling) {
+TEST(ModelConfig, LayerKindsInEverySpelling) {
   OrderedJson json = small_gemma3();
   const std::vector<LayerKind> usual = {kSliding, kSliding, kSliding, kSliding,
                                         kSliding, kFull,    kSliding};
@@ -147,7 +147,7 @@ TEST(GemmaConfig, LayerKindsInEverySpelling) {
             (std::vector<LayerKind>{kFull, kSliding, kFull, kSliding, kFull, kFull, kFull}));
 }
 
-TEST(GemmaConfig, RotationsInEverySpelling) {
+TEST(ModelConfig, RotationsInEverySpelling) {
   OrderedJson json = small_gemma3();
   EXPECT_EQ(parse(json).rope_full, (RopeSpec{1e6, 1}));
   EXPECT_EQ(parse(json).rope_sliding, (RopeSpec{1e4, 1}));
@@ -164,16 +164,16 @@ TEST(GemmaConfig, RotationsInEverySpelling) {
           "sliding_attention": {"rope_type": "default", "rope_theta": 9000}})");
   EXPECT_EQ(parse(json).rope_full, (RopeSpec{5e5, 4}));
   EXPECT_EQ(parse(json).rope_sliding, (RopeSpec{9e3, 1}));
-  const GemmaConfig two = parse(OrderedJson::parse(
+  const ModelConfig two = parse(OrderedJson::parse(
       R"({"model_type": "gemma2", "rope_parameters": {"rope_type": "default", "rope_theta": 5}})"));
   EXPECT_EQ(two.rope_full, (RopeSpec{5, 1}));
   EXPECT_EQ(two.rope_sliding, (RopeSpec{5, 1}));
 }
 
-TEST(GemmaConfig, IdsAndTypesInsideAndOutside) {
+TEST(ModelConfig, IdsAndTypesInsideAndOutside) {
   OrderedJson outer = {{"model_type", "gemma3"}, {"text_config", small_gemma3()}};
   EXPECT_EQ(parse(outer), [] {
-    GemmaConfig config = parse(small_gemma3());
+    ModelConfig config = parse(small_gemma3());
     return config;
   }());
   EXPECT_EQ(parse(outer).eos_ids, (std::vector<std::int64_t>{1, 106}));
@@ -186,7 +186,7 @@ TEST(GemmaConfig, IdsAndTypesInsideAndOutside) {
   EXPECT_EQ(parse_text(R"({"model_type": "gemma", "pad_token_id": null})").pad_id, -1);
 }
 
-TEST(GemmaConfig, RefusesOtherModels) {
+TEST(ModelConfig, RefusesOtherModels) {
   const auto expect = [](const std::string& text, const std::string& reason) {
     EXPECT_NE(error_of(text).find(reason), std::string::npos) << error_of(text);
   };
@@ -216,7 +216,7 @@ TEST(GemmaConfig, RefusesOtherModels) {
          "no \"darkformer\" section");
 }
 
-TEST(GemmaConfig, RefusesAbsurdNumbersByName) {
+TEST(ModelConfig, RefusesAbsurdNumbersByName) {
   const auto expect = [](const char* key, const OrderedJson& value) {
     OrderedJson json = small_gemma3();
     json[key] = value;
@@ -257,7 +257,7 @@ TEST(GemmaConfig, RefusesAbsurdNumbersByName) {
   expect("layer_types", {1, 2});
 }
 
-TEST(GemmaConfig, RandomDamageIsAnErrorOrAConfig) {
+TEST(ModelConfig, RandomDamageIsAnErrorOrAConfig) {
   const std::string good = small_gemma3().dump();
   for (std::size_t i = 0; i < good.size(); ++i) {
     for (const char damage : {'9', '-', '"', '}', ',', 'e'}) {
@@ -268,14 +268,13 @@ TEST(GemmaConfig, RandomDamageIsAnErrorOrAConfig) {
   }
 }
 
-TEST(GemmaConfig, MadeInMemoryWrittenAndReadBack) {
-  for (const GemmaFamily family :
-       {GemmaFamily::kGemma1, GemmaFamily::kGemma2, GemmaFamily::kGemma3}) {
-    GemmaConfig config = default_gemma_config(family);
+TEST(ModelConfig, MadeInMemoryWrittenAndReadBack) {
+  for (const Family family : {Family::kGemma1, Family::kGemma2, Family::kGemma3}) {
+    ModelConfig config = default_model_config(family);
     config.heads = 4;
     config.kv_heads = 2;
     config.head_dim = 32;
-    config.query_pre_attn_scalar = family == GemmaFamily::kGemma1 ? 32 : 24;
+    config.query_pre_attn_scalar = family == Family::kGemma1 ? 32 : 24;
     config.layers = 5;
     config.layer_kinds = default_layer_kinds(family, 5, 3);
     config.attention.resize(5);
@@ -284,46 +283,46 @@ TEST(GemmaConfig, MadeInMemoryWrittenAndReadBack) {
     config.pad_id = -1;
     config.dtype = "bfloat16";
     config.rope_full.factor = 8;
-    config.rope_sliding = family == GemmaFamily::kGemma3 ? RopeSpec{9e3, 2} : config.rope_full;
-    EXPECT_EQ(parse_text(gemma_config_text(config)), config);
-    EXPECT_EQ(OrderedJson::parse(gemma_config_text(config))["model_type"], model_type_of(family));
+    config.rope_sliding = family == Family::kGemma3 ? RopeSpec{9e3, 2} : config.rope_full;
+    EXPECT_EQ(parse_text(model_config_text(config)), config);
+    EXPECT_EQ(OrderedJson::parse(model_config_text(config))["model_type"], model_type_of(family));
   }
 }
 
-TEST(GemmaConfig, UnknownKeysAndOrderAreKept) {
+TEST(ModelConfig, UnknownKeysAndOrderAreKept) {
   OrderedJson json = small_gemma3();
   json["my_own"] = {{"z", 1}, {"a", nullptr}};
   json["rms_norm_eps"] = 1.5e-6;
   const std::string text = json.dump(2) + "\n";
-  GemmaConfig config = parse_text(text);
-  EXPECT_EQ(gemma_config_text(config), text);
+  ModelConfig config = parse_text(text);
+  EXPECT_EQ(model_config_text(config), text);
   config.dtype = "float32";
   json["torch_dtype"] = "float32";
-  EXPECT_EQ(gemma_config_text(config), json.dump(2) + "\n");
+  EXPECT_EQ(model_config_text(config), json.dump(2) + "\n");
 }
 
-TEST(GemmaConfig, ChangesOfAReadConfigAreReadBack) {
+TEST(ModelConfig, ChangesOfAReadConfigAreReadBack) {
   for (const bool nested : {false, true}) {
     OrderedJson json = small_gemma3();
     json["rope_parameters"] = {{"full_attention", {{"rope_theta", 7}}}};
     if (nested) {
       json = {{"model_type", "gemma3"}, {"dtype", "float16"}, {"text_config", json}};
     }
-    GemmaConfig config = parse(json);
+    ModelConfig config = parse(json);
     config.rope_full = {3e6, 4};
     config.dtype = "float32";
     config.eos_ids = {9};
     config.sliding_window = 5;
     config.vocab_size = 600;
     config.layer_kinds[0] = kFull;
-    const GemmaConfig read = parse_text(gemma_config_text(config));
+    const ModelConfig read = parse_text(model_config_text(config));
     EXPECT_EQ(read, config);
   }
 }
 
-TEST(GemmaConfig, ConvertedAndBack) {
+TEST(ModelConfig, ConvertedAndBack) {
   const std::string plain = small_gemma3().dump(2) + "\n";
-  GemmaConfig config = parse_text(plain);
+  ModelConfig config = parse_text(plain);
   EXPECT_FALSE(config.is_converted());
   config.attention[5] = {.kind = AttentionKind::kDark,
                          .features = 32,
@@ -333,7 +332,7 @@ TEST(GemmaConfig, ConvertedAndBack) {
                          .gate = true};
   config.seed = 18446744073709551615U;
   config.draw_index = 3;
-  const std::string text = gemma_config_text(config);
+  const std::string text = model_config_text(config);
   const OrderedJson json = OrderedJson::parse(text);
   EXPECT_EQ(json["architectures"], OrderedJson({"DarkGemmaForCausalLM"}));
   EXPECT_EQ(json["darkformer"]["format_version"], 1);
@@ -341,18 +340,18 @@ TEST(GemmaConfig, ConvertedAndBack) {
   EXPECT_EQ(json["darkformer"]["layers"].size(), 7U);
   EXPECT_EQ(json["darkformer"]["layers"][0], OrderedJson({{"attention", "exact"}}));
   EXPECT_EQ(json["darkformer"]["seed"], 18446744073709551615U);
-  GemmaConfig read = parse_text(text);
+  ModelConfig read = parse_text(text);
   EXPECT_TRUE(read.is_converted());
   EXPECT_EQ(read, config);
-  EXPECT_EQ(gemma_config_text(read), text);
+  EXPECT_EQ(model_config_text(read), text);
   read.attention[5] = {};
-  EXPECT_EQ(gemma_config_text(read), plain);
+  EXPECT_EQ(model_config_text(read), plain);
 }
 
-TEST(GemmaConfig, ConversionsThatCannotBeRead) {
-  GemmaConfig config = parse(small_gemma3());
+TEST(ModelConfig, ConversionsThatCannotBeRead) {
+  ModelConfig config = parse(small_gemma3());
   config.attention[5] = {.kind = AttentionKind::kPerformer, .features = 32, .rank = 16};
-  const OrderedJson good = OrderedJson::parse(gemma_config_text(config));
+  const OrderedJson good = OrderedJson::parse(model_config_text(config));
   const auto expect = [&](const std::function<void(OrderedJson&)>& change,
                           const std::string& reason) {
     OrderedJson json = good;
@@ -372,16 +371,16 @@ TEST(GemmaConfig, ConversionsThatCannotBeRead) {
   expect([](OrderedJson& s) { s = OrderedJson(3); }, "must be an object");
 }
 
-TEST(GemmaConfig, FilesThatAreNotThere) {
+TEST(ModelConfig, FilesThatAreNotThere) {
   const ScratchFolder folder;
-  EXPECT_THROW(read_gemma_config(folder.path() / "config.json"), Error);
-  EXPECT_THROW(read_gemma_config(folder.path()), Error);
-  write_gemma_config(folder.path() / "config.json", parse(small_gemma3()));
-  EXPECT_EQ(read_gemma_config(folder.path() / "config.json"), parse(small_gemma3()));
+  EXPECT_THROW(read_model_config(folder.path() / "config.json"), Error);
+  EXPECT_THROW(read_model_config(folder.path()), Error);
+  write_model_config(folder.path() / "config.json", parse(small_gemma3()));
+  EXPECT_EQ(read_model_config(folder.path() / "config.json"), parse(small_gemma3()));
   write_file_atomically(folder.path() / "config.json",
                         std::string((std::size_t{16} << 20) + 1, ' '));
-  EXPECT_THROW(read_gemma_config(folder.path() / "config.json"), Error);
+  EXPECT_THROW(read_model_config(folder.path() / "config.json"), Error);
 }
 
 }  // namespace
-}  // namespace darkformer::gemma_config_test
+}  // namespace darkformer::model_config_test

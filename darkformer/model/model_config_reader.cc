@@ -8,8 +8,8 @@
 #include "darkformer/base/mapped_file.h"
 #include "darkformer/base/printable.h"
 #include "darkformer/model/attention_spec_json.h"
-#include "darkformer/model/gemma_config.h"
-#include "darkformer/model/gemma_config_keys.h"
+#include "darkformer/model/model_config.h"
+#include "darkformer/model/model_config_keys.h"
 
 namespace darkformer {
 namespace {
@@ -47,7 +47,7 @@ class ConfigReader {
     read_family();
   }
 
-  GemmaConfig read() {
+  ModelConfig read() {
     refuse_unsupported();
     read_sizes();
     read_softcaps();
@@ -56,10 +56,10 @@ class ConfigReader {
     read_ids();
     config_.architectures = read_strings(document_, "architectures", source_);
     if (config_.architectures.empty()) {
-      config_.architectures = default_gemma_config(config_.family).architectures;
+      config_.architectures = default_model_config(config_.family).architectures;
     }
     read_conversion();
-    check_gemma_config(config_, source_);
+    check_model_config(config_, source_);
     return std::move(config_);
   }
 
@@ -76,13 +76,13 @@ class ConfigReader {
               ": \"text_config.model_type\" is ", printable(inner.value_or("")),
               "; wanted gemma3_text");
     }
-    const GemmaFamily family = type == "gemma"    ? GemmaFamily::kGemma1
-                               : type == "gemma2" ? GemmaFamily::kGemma2
-                                                  : GemmaFamily::kGemma3;
-    require(family != GemmaFamily::kGemma3 || type == "gemma3" || type == "gemma3_text", source_,
+    const Family family = type == "gemma"    ? Family::kGemma1
+                          : type == "gemma2" ? Family::kGemma2
+                                             : Family::kGemma3;
+    require(family != Family::kGemma3 || type == "gemma3" || type == "gemma3_text", source_,
             ": \"model_type\" is ", printable(type),
             "; wanted gemma, gemma2, gemma3_text or gemma3");
-    config_ = default_gemma_config(family);
+    config_ = default_model_config(family);
   }
 
   template <class Value>
@@ -109,7 +109,7 @@ class ConfigReader {
         find_value<std::string>(*text_, "hidden_activation", source_).value_or("gelu_pytorch_tanh");
     // Old files of Gemma 1 say "gelu" and mean the tanh form all the same.
     const bool gelu = activation == "gelu_pytorch_tanh" ||
-                      (activation == "gelu" && config_.family == GemmaFamily::kGemma1);
+                      (activation == "gelu" && config_.family == Family::kGemma1);
     require(gelu, source_, ": \"hidden_activation\" is ", printable(activation),
             "; wanted gelu_pytorch_tanh");
   }
@@ -124,7 +124,7 @@ class ConfigReader {
     config_.head_dim = field("head_dim", config_.head_dim);
     config_.max_positions = field("max_position_embeddings", config_.max_positions);
     config_.rms_norm_eps = field("rms_norm_eps", config_.rms_norm_eps);
-    if (config_.family == GemmaFamily::kGemma1) {
+    if (config_.family == Family::kGemma1) {
       config_.query_pre_attn_scalar = static_cast<double>(config_.head_dim);
     } else {
       config_.query_pre_attn_scalar = field("query_pre_attn_scalar", config_.query_pre_attn_scalar);
@@ -147,7 +147,7 @@ class ConfigReader {
     return value;
   }
   void read_softcaps() {
-    if (config_.family != GemmaFamily::kGemma1) {
+    if (config_.family != Family::kGemma1) {
       config_.attn_softcap = softcap("attn_logit_softcapping", config_.attn_softcap);
       config_.final_softcap = softcap("final_logit_softcapping", config_.final_softcap);
     }
@@ -157,11 +157,11 @@ class ConfigReader {
     config_.layer_kinds.clear();
     config_.attention.clear();
     if (config_.layers < 1 || config_.layers > kMostLayers) {
-      return;  // check_gemma_config says so, before anything is sized by it
+      return;  // check_model_config says so, before anything is sized by it
     }
     config_.attention.resize(config_.layers);
     const auto names = read_strings(*text_, "layer_types", source_);
-    if (names.empty() || config_.family == GemmaFamily::kGemma1) {
+    if (names.empty() || config_.family == Family::kGemma1) {
       config_.layer_kinds = default_layer_kinds(config_.family, config_.layers, read_pattern());
       return;
     }
@@ -173,7 +173,7 @@ class ConfigReader {
   }
 
   std::int64_t read_pattern() const {
-    if (config_.family != GemmaFamily::kGemma3) {
+    if (config_.family != Family::kGemma3) {
       return kGemma2Pattern;
     }
     std::int64_t pattern = kGemma3Pattern;
@@ -217,7 +217,7 @@ class ConfigReader {
       }
     }
     config_.rope_full = full;
-    config_.rope_sliding = config_.family == GemmaFamily::kGemma3 ? sliding : full;
+    config_.rope_sliding = config_.family == Family::kGemma3 ? sliding : full;
   }
 
   void read_ids() {
@@ -282,22 +282,22 @@ class ConfigReader {
   const OrderedJson& document_;
   const std::string& source_;
   const OrderedJson* text_ = nullptr;
-  GemmaConfig config_;
+  ModelConfig config_;
 };
 
 }  // namespace
 
-GemmaConfig parse_gemma_config(std::string_view text, const std::string& source) {
+ModelConfig parse_model_config(std::string_view text, const std::string& source) {
   require(text.size() <= kLongestFile, source, ": ", text.size(),
           " bytes are too many for a config");
   const OrderedJson document = parse_ordered_json(text, source);
-  GemmaConfig config = ConfigReader(document, source).read();
+  ModelConfig config = ConfigReader(document, source).read();
   config.source.text = text;
   return config;
 }
 
-GemmaConfig read_gemma_config(const std::filesystem::path& file) {
-  return parse_gemma_config(MappedFile(file).text(), file.string());
+ModelConfig read_model_config(const std::filesystem::path& file) {
+  return parse_model_config(MappedFile(file).text(), file.string());
 }
 
 }  // namespace darkformer

@@ -1,6 +1,6 @@
 // States on disk: the same bits afterwards; foreign and damaged files are refused.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/checkpoint/gemma_state_file.h"
+#include "darkformer/checkpoint/state_file.h"
 
 #include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
@@ -9,24 +9,24 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 
-namespace darkformer::gemma_state_file_test {
+namespace darkformer::state_file_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::shared_ptr<Gemma> mixed_gemma(GemmaFamily family, std::uint64_t seed = 7) {
-  GemmaConfig config = small_config(family);
+std::shared_ptr<Decoder> mixed_decoder(Family family, std::uint64_t seed = 7) {
+  ModelConfig config = small_config(family);
   config.attention[1] = small_dark_spec();
-  return small_gemma(config, seed);
+  return small_decoder(config, seed);
 }
 
 at::Tensor random_ids(std::int64_t T) {
   return at::randint(0, 61, {1, T}, at::kLong);
 }
 
-std::string error_of(const fs::path& file, const Gemma& model) {
+std::string error_of(const fs::path& file, const Decoder& model) {
   try {
     load_state(file, model);
   } catch (const Error& error) {
@@ -36,14 +36,14 @@ std::string error_of(const fs::path& file, const Gemma& model) {
   return "";
 }
 
-TEST(GemmaStateFile, GoesOnWithTheSameBits) {
+TEST(StateFile, GoesOnWithTheSameBits) {
   const ScratchFolder scratch;
-  for (const GemmaFamily family : all_families()) {
-    const auto model = mixed_gemma(family);
-    GemmaState state;
+  for (const Family family : all_families()) {
+    const auto model = mixed_decoder(family);
+    DecoderState state;
     read_tokens(*model, random_ids(13), state);
     save_state(scratch.path() / "state", state, *model);
-    GemmaState loaded = load_state(scratch.path() / "state", *model);
+    DecoderState loaded = load_state(scratch.path() / "state", *model);
     EXPECT_EQ(loaded.position, 13);
     EXPECT_TRUE(loaded.hidden.equal(state.hidden));
     EXPECT_EQ(loaded.bytes(), state.bytes());
@@ -73,16 +73,16 @@ std::vector<AttentionSpec> all_specs() {
   return specs;
 }
 
-TEST(GemmaStateFile, EveryKindGoesOnWithTheSameBits) {
+TEST(StateFile, EveryKindGoesOnWithTheSameBits) {
   const ScratchFolder scratch;
   for (const AttentionSpec& spec : all_specs()) {
-    GemmaConfig config = small_config(GemmaFamily::kGemma1);
+    ModelConfig config = small_config(Family::kGemma1);
     std::fill(config.attention.begin(), config.attention.end(), spec);
-    const auto model = small_gemma(config);
-    GemmaState state;
+    const auto model = small_decoder(config);
+    DecoderState state;
     read_tokens(*model, random_ids(11), state);
     save_state(scratch.path() / "state", state, *model);
-    GemmaState loaded = load_state(scratch.path() / "state", *model);
+    DecoderState loaded = load_state(scratch.path() / "state", *model);
     for (int step = 0; step < 5; ++step) {
       const at::Tensor ids = random_ids(1 + step % 2);
       EXPECT_TRUE(model->extend(ids, loaded).equal(model->extend(ids, state)))
@@ -91,16 +91,16 @@ TEST(GemmaStateFile, EveryKindGoesOnWithTheSameBits) {
   }
 }
 
-TEST(GemmaStateFile, RefusesAForeignState) {
+TEST(StateFile, RefusesAForeignState) {
   const ScratchFolder scratch;
   const fs::path file = scratch.path() / "state";
-  const auto model = mixed_gemma(GemmaFamily::kGemma2);
-  GemmaState state;
+  const auto model = mixed_decoder(Family::kGemma2);
+  DecoderState state;
   read_tokens(*model, random_ids(5), state);
   save_state(file, state, *model);
-  EXPECT_NE(error_of(file, *mixed_gemma(GemmaFamily::kGemma2, 8)).find("another model"),
+  EXPECT_NE(error_of(file, *mixed_decoder(Family::kGemma2, 8)).find("another model"),
             std::string::npos);
-  EXPECT_NE(error_of(file, *mixed_gemma(GemmaFamily::kGemma3)).find("another model"),
+  EXPECT_NE(error_of(file, *mixed_decoder(Family::kGemma3)).find("another model"),
             std::string::npos);
   std::ofstream(file) << "nonsense";
   EXPECT_NE(error_of(file, *model), "");
@@ -108,11 +108,11 @@ TEST(GemmaStateFile, RefusesAForeignState) {
 }
 
 // Any single changed byte is noticed: in the header, in the sums, anywhere.
-TEST(GemmaStateFile, RefusesADamagedState) {
+TEST(StateFile, RefusesADamagedState) {
   const ScratchFolder scratch;
   const fs::path file = scratch.path() / "state";
-  const auto model = mixed_gemma(GemmaFamily::kGemma1);
-  GemmaState state;
+  const auto model = mixed_decoder(Family::kGemma1);
+  DecoderState state;
   read_tokens(*model, random_ids(5), state);
   save_state(file, state, *model);
   std::ifstream in(file, std::ios::binary);
@@ -127,12 +127,12 @@ TEST(GemmaStateFile, RefusesADamagedState) {
   EXPECT_NE(error_of(file, *model), "");
 }
 
-TEST(GemmaStateFile, RefusesToSaveNothing) {
+TEST(StateFile, RefusesToSaveNothing) {
   const ScratchFolder scratch;
-  const auto model = mixed_gemma(GemmaFamily::kGemma1);
-  EXPECT_THROW(save_state(scratch.path() / "state", GemmaState{}, *model), Error);
+  const auto model = mixed_decoder(Family::kGemma1);
+  EXPECT_THROW(save_state(scratch.path() / "state", DecoderState{}, *model), Error);
   EXPECT_FALSE(fs::exists(scratch.path() / "state"));
 }
 
 }  // namespace
-}  // namespace darkformer::gemma_state_file_test
+}  // namespace darkformer::state_file_test

@@ -1,15 +1,15 @@
 // The model as a whole: decoding equals the full pass, forks, batches, fingerprints.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/model/gemma.h"
+#include "darkformer/model/decoder.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/randint.h>
 
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/model/small_decoder.h"
 #include "darkformer/ops/op_testing.h"
 
-namespace darkformer::gemma_test {
+namespace darkformer::decoder_test {
 namespace {
 
 // Sums of about a hundred terms, a few layers deep.
@@ -22,30 +22,30 @@ at::Tensor random_ids(std::int64_t B, std::int64_t T) {
 // Every family exact, and every family with a converted layer in the middle.
 template <class Body>
 void on_every_model(const Body& body) {
-  for (const GemmaFamily family : all_families()) {
+  for (const Family family : all_families()) {
     for (const bool converted : {false, true}) {
       SCOPED_TRACE(::testing::Message() << model_type_of(family) << (converted ? ", dark" : ""));
-      GemmaConfig config = small_config(family);
+      ModelConfig config = small_config(family);
       if (converted) {
         config.attention[1] = small_dark_spec();
       }
-      body(*small_gemma(config));
+      body(*small_decoder(config));
     }
   }
 }
 
-at::Tensor full_logits(Gemma& model, const at::Tensor& ids) {
+at::Tensor full_logits(Decoder& model, const at::Tensor& ids) {
   const at::NoGradGuard no_gradients;
   return model.logits(model.forward(ids));
 }
 
-TEST(Gemma, ReadingInPiecesEqualsTheFullPass) {
-  on_every_model([](Gemma& model) {
+TEST(Decoder, ReadingInPiecesEqualsTheFullPass) {
+  on_every_model([](Decoder& model) {
     const at::Tensor ids = random_ids(2, 23);  // well past the sliding window
     const at::Tensor want = full_logits(model, ids);
     for (const std::vector<std::int64_t>& pieces : std::vector<std::vector<std::int64_t>>{
              {23}, std::vector<std::int64_t>(23, 1), {4, 1, 1, 7, 1, 9}, {1, 22}}) {
-      GemmaState state;
+      DecoderState state;
       at::Tensor hidden;
       std::int64_t begin = 0;
       std::vector<at::Tensor> parts;
@@ -61,11 +61,11 @@ TEST(Gemma, ReadingInPiecesEqualsTheFullPass) {
   });
 }
 
-TEST(Gemma, ReadTokensEqualsTheFullPassAcrossBlocks) {
-  GemmaConfig config = small_config(GemmaFamily::kGemma3);
-  const auto model = small_gemma(config);
+TEST(Decoder, ReadTokensEqualsTheFullPassAcrossBlocks) {
+  ModelConfig config = small_config(Family::kGemma3);
+  const auto model = small_decoder(config);
   const at::Tensor ids = random_ids(1, kReadBlock + 3);
-  GemmaState state;
+  DecoderState state;
   std::vector<at::Tensor> parts;
   read_tokens(*model, ids, state,
               [&](const at::Tensor& hidden) { parts.push_back(model->logits(hidden).detach()); });
@@ -73,22 +73,22 @@ TEST(Gemma, ReadTokensEqualsTheFullPassAcrossBlocks) {
   ops::expect_close("logits", at::cat(parts, 1), full_logits(*model, ids), 4 * kTerms);
 }
 
-TEST(Gemma, AForkGoesOnWithTheSameBits) {
-  on_every_model([](Gemma& model) {
+TEST(Decoder, AForkGoesOnWithTheSameBits) {
+  on_every_model([](Decoder& model) {
     const at::Tensor ids = random_ids(1, 12), other = random_ids(1, 4);
-    GemmaState straight;
+    DecoderState straight;
     model.extend(ids.narrow(1, 0, 8), straight);
-    GemmaState fork = straight.clone();
+    DecoderState fork = straight.clone();
     model.extend(other, fork);  // must not touch the other one
-    GemmaState again = straight.clone();
+    DecoderState again = straight.clone();
     const at::Tensor want = model.extend(ids.narrow(1, 8, 4), straight);
     EXPECT_TRUE(model.extend(ids.narrow(1, 8, 4), again).equal(want));
     EXPECT_FALSE(fork.hidden.equal(straight.hidden));
   });
 }
 
-TEST(Gemma, SequencesOfABatchDoNotMix) {
-  on_every_model([](Gemma& model) {
+TEST(Decoder, SequencesOfABatchDoNotMix) {
+  on_every_model([](Decoder& model) {
     const at::Tensor ids = random_ids(3, 11);
     const at::Tensor together = full_logits(model, ids);
     for (std::int64_t b = 0; b < 3; ++b) {
@@ -98,8 +98,8 @@ TEST(Gemma, SequencesOfABatchDoNotMix) {
   });
 }
 
-TEST(Gemma, TheFutureDoesNotReachThePast) {
-  on_every_model([](Gemma& model) {
+TEST(Decoder, TheFutureDoesNotReachThePast) {
+  on_every_model([](Decoder& model) {
     const at::Tensor ids = random_ids(1, 14);
     at::Tensor changed = ids.clone();
     changed.narrow(1, 9, 5).copy_(random_ids(1, 5));
@@ -108,20 +108,20 @@ TEST(Gemma, TheFutureDoesNotReachThePast) {
   });
 }
 
-TEST(Gemma, StateBytesAreAsForetold) {
-  GemmaConfig config = small_config(GemmaFamily::kGemma3);
+TEST(Decoder, StateBytesAreAsForetold) {
+  ModelConfig config = small_config(Family::kGemma3);
   for (AttentionSpec& spec : config.attention) {
     spec = small_dark_spec();
   }
-  const auto model = small_gemma(config);
-  GemmaState state;
+  const auto model = small_decoder(config);
+  DecoderState state;
   read_tokens(*model, random_ids(1, 40), state);
   EXPECT_EQ(state.bytes(), model->state_bytes(40));
   EXPECT_EQ(model->state_bytes(40), model->state_bytes(1 << 20));
 }
 
-TEST(Gemma, EveryParameterGetsAGradient) {
-  on_every_model([](Gemma& model) {
+TEST(Decoder, EveryParameterGetsAGradient) {
+  on_every_model([](Decoder& model) {
     const at::Tensor ids = random_ids(2, 9);
     const at::Tensor hidden = model.forward(ids.narrow(1, 0, 8));
     model.loss(hidden, ids.narrow(1, 1, 8)).mean().backward();
@@ -132,12 +132,12 @@ TEST(Gemma, EveryParameterGetsAGradient) {
   });
 }
 
-TEST(Gemma, TheFingerprintSeesEveryTensor) {
-  GemmaConfig config = small_config(GemmaFamily::kGemma3);
+TEST(Decoder, TheFingerprintSeesEveryTensor) {
+  ModelConfig config = small_config(Family::kGemma3);
   config.attention[1] = small_dark_spec();
-  const auto model = small_gemma(config);
+  const auto model = small_decoder(config);
   const std::uint64_t before = fingerprint(*model);
-  EXPECT_EQ(before, fingerprint(*small_gemma(config)));
+  EXPECT_EQ(before, fingerprint(*small_decoder(config)));
   const at::NoGradGuard no_gradients;
   auto tensors = model->named_parameters().values();
   const auto buffers = model->named_buffers().values();
@@ -149,13 +149,13 @@ TEST(Gemma, TheFingerprintSeesEveryTensor) {
     tensor.copy_(kept);
     EXPECT_EQ(fingerprint(*model), before);
   }
-  const Gemma rounded(config, initial_weights(7, 0.2), EmbedScale::kBfloat16);
+  const Decoder rounded(config, initial_weights(7, 0.2), EmbedScale::kBfloat16);
   EXPECT_NE(fingerprint(rounded), before);
 }
 
-TEST(Gemma, RefusesWrongIds) {
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
-  GemmaState state;
+TEST(Decoder, RefusesWrongIds) {
+  const auto model = small_decoder(small_config(Family::kGemma1));
+  DecoderState state;
   ops::expect_error([&] { model->forward(random_ids(1, 3).flatten()); },
                     "gemma: ids are int64 [3]");
   ops::expect_error([&] { model->extend(random_ids(1, 0), state); }, "gemma: ids are int64 [1, 0]");
@@ -163,4 +163,4 @@ TEST(Gemma, RefusesWrongIds) {
 }
 
 }  // namespace
-}  // namespace darkformer::gemma_test
+}  // namespace darkformer::decoder_test

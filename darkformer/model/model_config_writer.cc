@@ -4,8 +4,8 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
 #include "darkformer/model/attention_spec_json.h"
-#include "darkformer/model/gemma_config.h"
-#include "darkformer/model/gemma_config_keys.h"
+#include "darkformer/model/model_config.h"
+#include "darkformer/model/model_config_keys.h"
 
 namespace darkformer {
 namespace {
@@ -35,13 +35,13 @@ OrderedJson rope_json(const RopeSpec& rope) {
   return json;
 }
 
-void put_rope(const GemmaConfig& config, OrderedJson& fields) {
+void put_rope(const ModelConfig& config, OrderedJson& fields) {
   fields["rope_theta"] = config.rope_full.base;
   fields["rope_scaling"] = nullptr;
   if (config.rope_full.factor != 1) {
     fields["rope_scaling"] = {{"factor", config.rope_full.factor}, {"rope_type", "linear"}};
   }
-  if (config.family == GemmaFamily::kGemma3) {
+  if (config.family == Family::kGemma3) {
     fields["rope_local_base_freq"] = config.rope_sliding.base;
   }
   if (config.rope_sliding.factor != config.rope_full.factor && config.rope_sliding.factor != 1) {
@@ -50,12 +50,12 @@ void put_rope(const GemmaConfig& config, OrderedJson& fields) {
   }
 }
 
-void put_layer_kinds(const GemmaConfig& config, OrderedJson& fields) {
+void put_layer_kinds(const ModelConfig& config, OrderedJson& fields) {
   fields["layer_types"] = OrderedJson::array();
   for (const LayerKind kind : config.layer_kinds) {
     fields["layer_types"].push_back(kind == LayerKind::kSliding ? kSlidingName : kFullName);
   }
-  if (config.family != GemmaFamily::kGemma3) {
+  if (config.family != Family::kGemma3) {
     return;
   }
   for (std::int64_t pattern = 1; pattern <= config.layers + 1; ++pattern) {
@@ -67,7 +67,7 @@ void put_layer_kinds(const GemmaConfig& config, OrderedJson& fields) {
 }
 
 // What a config.json of the family says of this config, under the names of transformers 4.
-OrderedJson known_fields(const GemmaConfig& config) {
+OrderedJson known_fields(const ModelConfig& config) {
   OrderedJson fields;
   fields["hidden_size"] = config.hidden_size;
   fields["intermediate_size"] = config.intermediate_size;
@@ -79,7 +79,7 @@ OrderedJson known_fields(const GemmaConfig& config) {
   fields["max_position_embeddings"] = config.max_positions;
   fields["rms_norm_eps"] = config.rms_norm_eps;
   put_rope(config, fields);
-  if (config.family != GemmaFamily::kGemma1) {
+  if (config.family != Family::kGemma1) {
     fields["query_pre_attn_scalar"] = config.query_pre_attn_scalar;
     fields["attn_logit_softcapping"] = softcap_json(config.attn_softcap);
     fields["final_logit_softcapping"] = softcap_json(config.final_softcap);
@@ -90,7 +90,7 @@ OrderedJson known_fields(const GemmaConfig& config) {
 }
 
 // Keys that stand outside text_config.
-OrderedJson outer_fields(const GemmaConfig& config) {
+OrderedJson outer_fields(const ModelConfig& config) {
   OrderedJson fields;
   fields["bos_token_id"] = config.bos_id;
   fields["eos_token_id"] = ids_json(config.eos_ids);
@@ -113,14 +113,14 @@ void put_changes(const OrderedJson& before, const OrderedJson& after, OrderedJso
   }
 }
 
-OrderedJson fresh_document(const GemmaConfig& config) {
+OrderedJson fresh_document(const ModelConfig& config) {
   OrderedJson document;
   document["architectures"] = config.architectures;
   document["attention_bias"] = false;
   document["attention_dropout"] = 0.0;
   document["model_type"] = model_type_of(config.family);
   document["hidden_activation"] = "gelu_pytorch_tanh";
-  if (config.family == GemmaFamily::kGemma1) {
+  if (config.family == Family::kGemma1) {
     document["hidden_act"] = "gelu_pytorch_tanh";
   }
   put_changes(OrderedJson::object(), known_fields(config), document);
@@ -128,10 +128,10 @@ OrderedJson fresh_document(const GemmaConfig& config) {
   return document;
 }
 
-OrderedJson changed_document(const GemmaConfig& config) {
+OrderedJson changed_document(const ModelConfig& config) {
   const std::string source = "config.json";
   OrderedJson document = parse_ordered_json(config.source.text, source);
-  const GemmaConfig before = parse_gemma_config(config.source.text, source);
+  const ModelConfig before = parse_model_config(config.source.text, source);
   require(before.family == config.family, source, ": the family of a model cannot change");
   OrderedJson& text = has_object(document, "text_config") ? document["text_config"] : document;
   put_changes(known_fields(before), known_fields(config), text);
@@ -143,7 +143,7 @@ OrderedJson changed_document(const GemmaConfig& config) {
   return document;
 }
 
-OrderedJson conversion_json(const GemmaConfig& config) {
+OrderedJson conversion_json(const ModelConfig& config) {
   OrderedJson section;
   section["format_version"] = kFormatVersion;
   section["base_architectures"] = config.architectures;
@@ -158,8 +158,8 @@ OrderedJson conversion_json(const GemmaConfig& config) {
 
 }  // namespace
 
-std::string gemma_config_text(const GemmaConfig& config) {
-  check_gemma_config(config, "config");
+std::string model_config_text(const ModelConfig& config) {
+  check_model_config(config, "config");
   OrderedJson document =
       config.source.text.empty() ? fresh_document(config) : changed_document(config);
   if (config.is_converted()) {
@@ -169,8 +169,8 @@ std::string gemma_config_text(const GemmaConfig& config) {
   return document.dump(2) + "\n";
 }
 
-void write_gemma_config(const std::filesystem::path& file, const GemmaConfig& config) {
-  write_file_atomically(file, gemma_config_text(config));
+void write_model_config(const std::filesystem::path& file, const ModelConfig& config) {
+  write_file_atomically(file, model_config_text(config));
 }
 
 }  // namespace darkformer

@@ -13,8 +13,8 @@
 namespace darkformer {
 
 // tests/golden/README.md says what the files hold.
-struct GoldenGemma {
-  explicit GoldenGemma(const std::string& name)
+struct GoldenModel {
+  explicit GoldenModel(const std::string& name)
       : folder(std::filesystem::path(DARKFORMER_GOLDEN) / name),
         expected(folder / "expected.safetensors"),
         facts(read_json(folder / "golden.json")) {}

@@ -1,6 +1,6 @@
 // Tensor names and shapes of Gemma models.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/checkpoint/gemma_names.h"
+#include "darkformer/checkpoint/tensor_names.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/printable.h"
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 
 namespace darkformer {
 namespace {
@@ -22,13 +22,13 @@ constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::array<std::string_view, 3> kPrefixes = {"model.", "language_model.model.",
                                                        "model.language_model."};
 
-std::int64_t parameter_sets(const GemmaConfig& config, Placement placement) {
+std::int64_t parameter_sets(const ModelConfig& config, Placement placement) {
   return placement == Placement::kKvHead      ? config.kv_heads
          : placement == Placement::kQueryHead ? config.heads
                                               : 1;
 }
 
-void add_layer(const GemmaConfig& config,
+void add_layer(const ModelConfig& config,
                std::int64_t layer,
                std::vector<ExpectedTensor>& tensors) {
   const std::string prefix = "model.layers." + std::to_string(layer) + ".";
@@ -147,7 +147,7 @@ void check_tied_head(const TensorView& head,
 
 }  // namespace
 
-std::vector<ExpectedTensor> dark_tensors(const GemmaConfig& config, std::int64_t layer) {
+std::vector<ExpectedTensor> dark_tensors(const ModelConfig& config, std::int64_t layer) {
   const AttentionSpec& spec = config.attention[layer];
   std::vector<ExpectedTensor> tensors;
   if (!has_features(spec.kind)) {
@@ -175,7 +175,7 @@ std::vector<ExpectedTensor> dark_tensors(const GemmaConfig& config, std::int64_t
   return tensors;
 }
 
-std::vector<ExpectedTensor> expected_tensors(const GemmaConfig& config) {
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
   std::vector<ExpectedTensor> tensors;
   tensors.push_back({std::string(kEmbedding), {config.vocab_size, config.hidden_size}});
   for (std::int64_t i = 0; i < config.layers; ++i) {
@@ -202,8 +202,8 @@ std::optional<std::string> canonical_name(std::string_view stored, NameStyle sty
   return std::string(kModel).append(stored.substr(prefix.size()));
 }
 
-GemmaTensors find_gemma_tensors(const GemmaConfig& config, const WeightFiles& files) {
-  GemmaTensors result;
+ModelTensors find_model_tensors(const ModelConfig& config, const WeightFiles& files) {
+  ModelTensors result;
   result.style = find_style(files);
   Findings findings;
   for (const ExpectedTensor& expected : expected_tensors(config)) {

@@ -1,6 +1,6 @@
 // Loading and saving whole models.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -9,9 +9,9 @@
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
-#include "darkformer/checkpoint/gemma_names.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
-#include "darkformer/model/gemma.h"
+#include "darkformer/checkpoint/tensor_names.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 namespace {
@@ -25,14 +25,14 @@ constexpr std::array<const char*, 6> kCompanions = {
 // The weights of a folder, as the model asks for them.
 class FolderWeights {
  public:
-  FolderWeights(const GemmaConfig& config, const fs::path& folder, const LoadOptions& options)
+  FolderWeights(const ModelConfig& config, const fs::path& folder, const LoadOptions& options)
       : files_(std::make_shared<WeightFiles>(folder)),
-        tensors_(find_gemma_tensors(config, *files_)),
+        tensors_(find_model_tensors(config, *files_)),
         options_(options) {}
 
   bool trains(const std::string& name) const { return options_.trains && options_.trains(name); }
 
-  // Shapes were checked by find_gemma_tensors.
+  // Shapes were checked by find_model_tensors.
   at::Tensor parameter(const std::string& name) const {
     const at::Tensor stored = mapped_tensor(view(name), files_);
     return trains(name)
@@ -41,7 +41,7 @@ class FolderWeights {
   }
 
   // Fills what a mixer has made for itself.
-  void fill(Gemma& model) const {
+  void fill(Decoder& model) const {
     const at::NoGradGuard no_gradients;
     const std::string mark = ".self_attn.dark.";
     const auto copy = [&](const std::string& name, const at::Tensor& tensor) {
@@ -67,7 +67,7 @@ class FolderWeights {
   }
 
   std::shared_ptr<const WeightFiles> files_;
-  GemmaTensors tensors_;
+  ModelTensors tensors_;
   const LoadOptions& options_;
 };
 
@@ -76,8 +76,8 @@ std::string type_name(at::ScalarType type) {
 }
 
 // The config of what is saved: the type as it is now, the language model of a multimodal one.
-GemmaConfig saved_config(const Gemma& model) {
-  GemmaConfig config = model.config();
+ModelConfig saved_config(const Decoder& model) {
+  ModelConfig config = model.config();
   config.dtype = type_name(model.embedding()->value().scalar_type());
   if (!config.source.text.empty() &&
       parse_json(config.source.text, "config.json").contains("text_config")) {
@@ -87,7 +87,7 @@ GemmaConfig saved_config(const Gemma& model) {
   return config;
 }
 
-std::vector<TensorSource> sources_of(const Gemma& model) {
+std::vector<TensorSource> sources_of(const Decoder& model) {
   std::vector<TensorSource> sources;
   for (const auto& entry : model.named_parameters()) {
     sources.push_back(source_of(entry.key(), entry.value()));
@@ -118,29 +118,29 @@ void require_replaceable(const fs::path& folder) {
 
 }  // namespace
 
-std::shared_ptr<Gemma> load_gemma(const fs::path& folder, const LoadOptions& options) {
-  GemmaConfig config = read_gemma_config(folder / "config.json");
+std::shared_ptr<Decoder> load_model(const fs::path& folder, const LoadOptions& options) {
+  ModelConfig config = read_model_config(folder / "config.json");
   const FolderWeights weights(config, folder, options);
   const auto make = [&](const std::string& name, const std::vector<std::int64_t>&) {
     return weights.parameter(name);
   };
-  auto model = std::make_shared<Gemma>(std::move(config), make, options.embed_scale);
+  auto model = std::make_shared<Decoder>(std::move(config), make, options.embed_scale);
   weights.fill(*model);
   return model;
 }
 
-void write_gemma_files(const fs::path& folder, const Gemma& model, const SaveOptions& options) {
-  write_gemma_config(folder / "config.json", saved_config(model));
+void write_model_files(const fs::path& folder, const Decoder& model, const SaveOptions& options) {
+  write_model_config(folder / "config.json", saved_config(model));
   write_weights(folder, sources_of(model), options.shard_bytes);
   if (!options.companions.empty()) {
     copy_companions(options.companions, folder);
   }
 }
 
-void save_gemma(const fs::path& folder, const Gemma& model, const SaveOptions& options) {
+void save_model(const fs::path& folder, const Decoder& model, const SaveOptions& options) {
   require_replaceable(folder);
   AtomicDirectory directory(folder);
-  write_gemma_files(directory.path(), model, options);
+  write_model_files(directory.path(), model, options);
   directory.commit();
 }
 

@@ -12,7 +12,7 @@
 
 namespace darkformer {
 
-enum class GemmaFamily : std::uint8_t { kGemma1, kGemma2, kGemma3 };
+enum class Family : std::uint8_t { kGemma1, kGemma2, kGemma3 };
 
 // Sliding layers see the last sliding_window keys, the query's own included; full ones see all.
 enum class LayerKind : std::uint8_t { kFull, kSliding };
@@ -32,8 +32,8 @@ struct SourceText {
   bool operator==(const SourceText&) const { return true; }
 };
 
-struct GemmaConfig {
-  GemmaFamily family = GemmaFamily::kGemma1;
+struct ModelConfig {
+  Family family = Family::kGemma1;
   std::int64_t vocab_size = 0;         // V
   std::int64_t hidden_size = 0;        // E
   std::int64_t intermediate_size = 0;  // of the feed-forward part
@@ -62,7 +62,7 @@ struct GemmaConfig {
 
   SourceText source;  // config.json as it was read; empty for a config made in memory
 
-  bool operator==(const GemmaConfig&) const = default;
+  bool operator==(const ModelConfig&) const = default;
 
   std::int64_t query_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }
@@ -73,22 +73,22 @@ struct GemmaConfig {
   }
   // 0: the layer sees everything before it.
   std::int64_t window(std::int64_t layer) const { return is_sliding(layer) ? sliding_window : 0; }
-  bool has_post_norms() const { return family != GemmaFamily::kGemma1; }
-  bool has_qk_norm() const { return family == GemmaFamily::kGemma3; }
+  bool has_post_norms() const { return family != Family::kGemma1; }
+  bool has_qk_norm() const { return family == Family::kGemma3; }
   // Is any layer not exact?
   bool is_converted() const;
 };
 
 // A model of the family with the sizes of its class in Hugging Face's transformers (gemma-7b,
 // gemma-2-2b, and for Gemma 3 a size that nobody released).
-GemmaConfig default_gemma_config(GemmaFamily family);
+ModelConfig default_model_config(Family family);
 
 // "gemma", "gemma2", "gemma3_text".
-std::string_view model_type_of(GemmaFamily family);
+std::string_view model_type_of(Family family);
 
 // The layer kinds of a family: Gemma 1 full; Gemma 2 and 3 sliding but for every `pattern`-th
 // layer.
-std::vector<LayerKind> default_layer_kinds(GemmaFamily family,
+std::vector<LayerKind> default_layer_kinds(Family family,
                                            std::int64_t layers,
                                            std::int64_t pattern);
 inline constexpr std::int64_t kGemma2Pattern = 2;
@@ -97,24 +97,24 @@ inline constexpr std::int64_t kGemma3Pattern = 6;
 inline constexpr std::int64_t kMostLayers = 10'000;  // far above any model
 
 // Error naming `source` and the field unless every number is possible and the numbers fit together.
-void check_gemma_config(const GemmaConfig& config, const std::string& source);
+void check_model_config(const ModelConfig& config, const std::string& source);
 
 // Weights of the exact model; the tied head is counted once.
-std::int64_t parameter_count(const GemmaConfig& config);
+std::int64_t parameter_count(const ModelConfig& config);
 
 // Reads a config.json of any of the three families, nested (text_config) or not, converted or not.
 // Missing keys take the family's defaults; only model_type is required. Error, naming the file and
 // the field: not JSON, another model_type, features we do not have (bidirectional attention,
 // biases, an untied head, other rotations), absurd numbers, a darkformer section that is newer than
 // this program.
-GemmaConfig read_gemma_config(const std::filesystem::path& file);
-GemmaConfig parse_gemma_config(std::string_view text, const std::string& source);
+ModelConfig read_model_config(const std::filesystem::path& file);
+ModelConfig parse_model_config(std::string_view text, const std::string& source);
 
 // The config.json of a model: the text it was read from with what has changed since, unknown keys
 // as they were. Reading it back gives the same config. A converted model gets the architecture
 // DarkGemmaForCausalLM, so that no other tool takes it for a plain Gemma, and a "darkformer"
 // section.
-std::string gemma_config_text(const GemmaConfig& config);
-void write_gemma_config(const std::filesystem::path& file, const GemmaConfig& config);
+std::string model_config_text(const ModelConfig& config);
+void write_model_config(const std::filesystem::path& file, const ModelConfig& config);
 
 }  // namespace darkformer

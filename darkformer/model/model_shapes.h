@@ -6,13 +6,13 @@
 #include <string>
 #include <string_view>
 
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 
 namespace darkformer {
 
 // "gemma-2b", "gemma-3-1b", ...: bfloat16 weights, exact attention. Nothing: not a released size.
-std::optional<GemmaConfig> find_gemma_shape(std::string_view name);
+std::optional<ModelConfig> find_model_shape(std::string_view name);
 // "gemma-2b, gemma-7b, ...", for messages.
-std::string gemma_shape_names();
+std::string model_shape_names();
 
 }  // namespace darkformer

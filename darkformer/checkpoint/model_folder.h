@@ -12,7 +12,7 @@
 
 namespace darkformer {
 
-class Gemma;
+class Decoder;
 
 struct LoadOptions {
   EmbedScale embed_scale = EmbedScale::kFloat32;
@@ -22,10 +22,10 @@ struct LoadOptions {
   std::function<bool(const std::string& name)> trains = {};
 };
 
-// Error, one line that names the file and the reason: read_gemma_config, WeightFiles and
-// find_gemma_tensors say which.
-std::shared_ptr<Gemma> load_gemma(const std::filesystem::path& folder,
-                                  const LoadOptions& options = {});
+// Error, one line that names the file and the reason: read_model_config, WeightFiles and
+// find_model_tensors say which.
+std::shared_ptr<Decoder> load_model(const std::filesystem::path& folder,
+                                    const LoadOptions& options = {});
 
 struct SaveOptions {
   // Tokenizer and generation settings are copied from this folder; empty: none.
@@ -37,13 +37,13 @@ struct SaveOptions {
 // Face's names, and the companions. Loading it gives the same bits. A multimodal config becomes
 // that of its language model, which is all there is to save. A model that is there is replaced;
 // Error: a folder with other files.
-void save_gemma(const std::filesystem::path& folder,
-                const Gemma& model,
+void save_model(const std::filesystem::path& folder,
+                const Decoder& model,
                 const SaveOptions& options = {});
 
 // The same files into a folder that exists; for those who write more into it before it appears.
-void write_gemma_files(const std::filesystem::path& folder,
-                       const Gemma& model,
+void write_model_files(const std::filesystem::path& folder,
+                       const Decoder& model,
                        const SaveOptions& options = {});
 
 }  // namespace darkformer

@@ -1,6 +1,6 @@
 // Names and shapes of the three families, and folders that hold something else.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/checkpoint/gemma_names.h"
+#include "darkformer/checkpoint/tensor_names.h"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +9,13 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
-#include "darkformer/model/gemma_config.h"
+#include "darkformer/model/model_config.h"
 
-namespace darkformer::gemma_names_test {
+namespace darkformer::tensor_names_test {
 namespace {
 
-GemmaConfig odd_config(GemmaFamily family) {
-  GemmaConfig config = default_gemma_config(family);
+ModelConfig odd_config(Family family) {
+  ModelConfig config = default_model_config(family);
   config.vocab_size = 12;
   config.hidden_size = 6;
   config.intermediate_size = 10;
@@ -29,8 +29,8 @@ GemmaConfig odd_config(GemmaFamily family) {
   return config;
 }
 
-GemmaConfig converted_config() {
-  GemmaConfig config = odd_config(GemmaFamily::kGemma2);
+ModelConfig converted_config() {
+  ModelConfig config = odd_config(Family::kGemma2);
   config.attention[1] = {.kind = AttentionKind::kDark,
                          .features = 5,
                          .rank = 3,
@@ -47,7 +47,7 @@ struct Stored {
 };
 using Folder = std::map<std::string, Stored>;
 
-Folder folder_of(const GemmaConfig& config, NameStyle style = NameStyle::kPlain) {
+Folder folder_of(const ModelConfig& config, NameStyle style = NameStyle::kPlain) {
   Folder tensors;
   for (const ExpectedTensor& expected : expected_tensors(config)) {
     tensors[stored_name(expected.name, style)] = {expected.is_dark ? DType::kF32 : DType::kBF16,
@@ -56,7 +56,7 @@ Folder folder_of(const GemmaConfig& config, NameStyle style = NameStyle::kPlain)
   return tensors;
 }
 
-class GemmaNamesTest : public testing::Test {
+class TensorNamesTest : public testing::Test {
  protected:
   WeightFiles write(const Folder& tensors) const {
     std::vector<TensorSource> sources;
@@ -68,10 +68,10 @@ class GemmaNamesTest : public testing::Test {
     write_weights(folder_.path(), std::move(sources));
     return WeightFiles(folder_.path());
   }
-  std::string error_of(const GemmaConfig& config, const Folder& tensors) const {
+  std::string error_of(const ModelConfig& config, const Folder& tensors) const {
     const WeightFiles files = write(tensors);
     try {
-      find_gemma_tensors(config, files);
+      find_model_tensors(config, files);
     } catch (const Error& error) {
       const std::string message = error.what();
       EXPECT_TRUE(message.starts_with((folder_.path() / "model.safetensors").string())) << message;
@@ -80,7 +80,7 @@ class GemmaNamesTest : public testing::Test {
     }
     return "no error";
   }
-  void expect_error(const GemmaConfig& config, const Folder& tensors, const std::string& reason) {
+  void expect_error(const ModelConfig& config, const Folder& tensors, const std::string& reason) {
     const std::string message = error_of(config, tensors);
     EXPECT_NE(message.find(reason), std::string::npos) << message;
   }
@@ -89,10 +89,9 @@ class GemmaNamesTest : public testing::Test {
 };
 
 TEST(ExpectedTensors, CountsAndSizesAgreeWithTheParameterCount) {
-  for (const auto& [family, per_layer] : {std::pair{GemmaFamily::kGemma1, 9},
-                                          {GemmaFamily::kGemma2, 11},
-                                          {GemmaFamily::kGemma3, 13}}) {
-    const GemmaConfig config = default_gemma_config(family);
+  for (const auto& [family, per_layer] :
+       {std::pair{Family::kGemma1, 9}, {Family::kGemma2, 11}, {Family::kGemma3, 13}}) {
+    const ModelConfig config = default_model_config(family);
     const auto tensors = expected_tensors(config);
     EXPECT_EQ(tensors.size(), static_cast<std::size_t>(2 + per_layer * config.layers));
     std::int64_t parameters = 0;
@@ -112,7 +111,7 @@ TEST(ExpectedTensors, CountsAndSizesAgreeWithTheParameterCount) {
 
 TEST(ExpectedTensors, NamesAndShapesByHand) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
-  for (const ExpectedTensor& tensor : expected_tensors(odd_config(GemmaFamily::kGemma3))) {
+  for (const ExpectedTensor& tensor : expected_tensors(odd_config(Family::kGemma3))) {
     shapes[tensor.name] = tensor.shape;
   }
   using Shape = std::vector<std::int64_t>;
@@ -134,7 +133,7 @@ TEST(ExpectedTensors, NamesAndShapesByHand) {
 }
 
 TEST(ExpectedTensors, ParametersOfConvertedLayers) {
-  GemmaConfig config = converted_config();
+  ModelConfig config = converted_config();
   const auto describe = [&] {
     std::string text;
     for (const ExpectedTensor& tensor : dark_tensors(config, 1)) {
@@ -173,14 +172,13 @@ TEST(NameStyle, ThereAndBack) {
   EXPECT_EQ(canonical_name("vision_tower.x", NameStyle::kLanguageModel), std::nullopt);
 }
 
-TEST_F(GemmaNamesTest, FindsEveryFamilyInEveryStyle) {
-  for (const GemmaFamily family :
-       {GemmaFamily::kGemma1, GemmaFamily::kGemma2, GemmaFamily::kGemma3}) {
+TEST_F(TensorNamesTest, FindsEveryFamilyInEveryStyle) {
+  for (const Family family : {Family::kGemma1, Family::kGemma2, Family::kGemma3}) {
     for (const NameStyle style :
          {NameStyle::kPlain, NameStyle::kLanguageModel, NameStyle::kModelLanguageModel}) {
-      const GemmaConfig config = odd_config(family);
+      const ModelConfig config = odd_config(family);
       const WeightFiles files = write(folder_of(config, style));
-      const GemmaTensors found = find_gemma_tensors(config, files);
+      const ModelTensors found = find_model_tensors(config, files);
       EXPECT_EQ(found.style, style);
       EXPECT_EQ(found.tensors.size(), expected_tensors(config).size());
       EXPECT_TRUE(found.skipped.empty());
@@ -189,8 +187,8 @@ TEST_F(GemmaNamesTest, FindsEveryFamilyInEveryStyle) {
   EXPECT_EQ(error_of(converted_config(), folder_of(converted_config())), "no error");
 }
 
-TEST_F(GemmaNamesTest, SkipsWhatIsNoLanguageModel) {
-  const GemmaConfig config = odd_config(GemmaFamily::kGemma3);
+TEST_F(TensorNamesTest, SkipsWhatIsNoLanguageModel) {
+  const ModelConfig config = odd_config(Family::kGemma3);
   Folder tensors = folder_of(config, NameStyle::kModelLanguageModel);
   tensors["model.vision_tower.x.weight"] = {DType::kF32, {3}};
   tensors["model.multi_modal_projector.y"] = {DType::kU8, {3}};
@@ -198,11 +196,11 @@ TEST_F(GemmaNamesTest, SkipsWhatIsNoLanguageModel) {
   tensors["multi_modal_projector.y"] = {DType::kF32, {3}};
   tensors["model.language_model.layers.0.self_attn.rotary_emb.inv_freq"] = {DType::kF32, {2}};
   const WeightFiles files = write(tensors);
-  EXPECT_EQ(find_gemma_tensors(config, files).skipped.size(), 5U);
+  EXPECT_EQ(find_model_tensors(config, files).skipped.size(), 5U);
 }
 
-TEST_F(GemmaNamesTest, TiedHeadMayBeStored) {
-  const GemmaConfig config = odd_config(GemmaFamily::kGemma1);
+TEST_F(TensorNamesTest, TiedHeadMayBeStored) {
+  const ModelConfig config = odd_config(Family::kGemma1);
   Folder tensors = folder_of(config);
   tensors["lm_head.weight"] = {DType::kBF16, {12, 6}};
   EXPECT_EQ(error_of(config, tensors), "no error");
@@ -210,14 +208,14 @@ TEST_F(GemmaNamesTest, TiedHeadMayBeStored) {
   expect_error(config, tensors, "model.safetensors: tensor 'lm_head.weight' is not the embedding");
   tensors["lm_head.weight"] = {DType::kBF16, {11, 6}};
   expect_error(config, tensors, "lm_head.weight is [11, 6], wanted [12, 6]");
-  const GemmaConfig three = odd_config(GemmaFamily::kGemma3);
+  const ModelConfig three = odd_config(Family::kGemma3);
   Folder nested = folder_of(three, NameStyle::kLanguageModel);
   nested["language_model.lm_head.weight"] = {DType::kBF16, {12, 6}};
   EXPECT_EQ(error_of(three, nested), "no error");
 }
 
-TEST_F(GemmaNamesTest, ListsWhatDoesNotFit) {
-  const GemmaConfig config = odd_config(GemmaFamily::kGemma2);
+TEST_F(TensorNamesTest, ListsWhatDoesNotFit) {
+  const ModelConfig config = odd_config(Family::kGemma2);
   const Folder good = folder_of(config);
   Folder tensors = good;
   tensors.erase("model.norm.weight");
@@ -241,9 +239,9 @@ TEST_F(GemmaNamesTest, ListsWhatDoesNotFit) {
   EXPECT_NE(message.find(", ...)"), std::string::npos);
 }
 
-TEST_F(GemmaNamesTest, ConvertedTensorsAreNeitherMissingNorLeftOver) {
-  const GemmaConfig plain = odd_config(GemmaFamily::kGemma2);
-  const GemmaConfig converted = converted_config();
+TEST_F(TensorNamesTest, ConvertedTensorsAreNeitherMissingNorLeftOver) {
+  const ModelConfig plain = odd_config(Family::kGemma2);
+  const ModelConfig converted = converted_config();
   expect_error(plain, folder_of(converted), "7 not of this model (model.layers.1.self_attn.dark.");
   expect_error(converted, folder_of(plain), "7 missing (model.layers.1.self_attn.dark.draws");
   Folder tensors = folder_of(converted);
@@ -255,4 +253,4 @@ TEST_F(GemmaNamesTest, ConvertedTensorsAreNeitherMissingNorLeftOver) {
 }
 
 }  // namespace
-}  // namespace darkformer::gemma_names_test
+}  // namespace darkformer::tensor_names_test

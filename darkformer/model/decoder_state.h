@@ -13,12 +13,12 @@ namespace darkformer {
 
 // A fresh one has read nothing. Copying shares the tensors, clone() does not: fork a sequence with
 // clone().
-struct GemmaState {
+struct DecoderState {
   std::vector<MixerState> layers;
   std::int64_t position = 0;  // tokens read
   at::Tensor hidden;          // (B,1,E) of the last token, after the final norm; undefined at first
 
-  GemmaState clone() const;
+  DecoderState clone() const;
   std::int64_t bytes() const;
 };
 

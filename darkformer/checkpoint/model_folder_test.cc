@@ -1,6 +1,6 @@
 // Saving and loading models: lossless, by name, trained parts as float32.
 // SPDX-License-Identifier: Apache-2.0
-#include "darkformer/checkpoint/gemma_folder.h"
+#include "darkformer/checkpoint/model_folder.h"
 
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
@@ -9,16 +9,16 @@
 #include <map>
 
 #include "darkformer/base/scratch_folder.h"
-#include "darkformer/checkpoint/gemma_names.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
-#include "darkformer/model/small_gemma.h"
+#include "darkformer/checkpoint/tensor_names.h"
+#include "darkformer/model/small_decoder.h"
 
-namespace darkformer::gemma_folder_test {
+namespace darkformer::model_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::map<std::string, at::Tensor> tensors_of(const Gemma& model) {
+std::map<std::string, at::Tensor> tensors_of(const Decoder& model) {
   std::map<std::string, at::Tensor> tensors;
   for (const auto& entry : model.named_parameters()) {
     tensors[entry.key()] = entry.value();
@@ -29,8 +29,8 @@ std::map<std::string, at::Tensor> tensors_of(const Gemma& model) {
   return tensors;
 }
 
-GemmaConfig converted_config(GemmaFamily family) {
-  GemmaConfig config = small_config(family);
+ModelConfig converted_config(Family family) {
+  ModelConfig config = small_config(family);
   config.attention[0] = small_dark_spec();
   config.attention[2].kind = AttentionKind::kConstant;
   config.seed = 11;
@@ -38,8 +38,8 @@ GemmaConfig converted_config(GemmaFamily family) {
   return config;
 }
 
-void expect_just_the_expected_tensors(const GemmaConfig& config) {
-  auto tensors = tensors_of(*small_gemma(config));
+void expect_just_the_expected_tensors(const ModelConfig& config) {
+  auto tensors = tensors_of(*small_decoder(config));
   for (const ExpectedTensor& expected : expected_tensors(config)) {
     const auto found = tensors.find(expected.name);
     ASSERT_NE(found, tensors.end()) << expected.name;
@@ -49,19 +49,19 @@ void expect_just_the_expected_tensors(const GemmaConfig& config) {
   EXPECT_TRUE(tensors.empty()) << tensors.begin()->first;
 }
 
-TEST(GemmaFolder, ModelsHaveJustTheExpectedTensors) {
-  for (const GemmaFamily family : all_families()) {
+TEST(ModelFolder, ModelsHaveJustTheExpectedTensors) {
+  for (const Family family : all_families()) {
     expect_just_the_expected_tensors(converted_config(family));
   }
 }
 
-TEST(GemmaFolder, EveryKindHasJustTheExpectedTensors) {
+TEST(ModelFolder, EveryKindHasJustTheExpectedTensors) {
   for (int i = 0; i <= static_cast<int>(AttentionKind::kRandom); ++i) {
     const auto kind = static_cast<AttentionKind>(i);
     SCOPED_TRACE(attention_kind_name(kind));
     for (const Placement placement :
          {Placement::kKvHead, Placement::kQueryHead, Placement::kLayer}) {
-      GemmaConfig config = small_config(GemmaFamily::kGemma2);
+      ModelConfig config = small_config(Family::kGemma2);
       AttentionSpec& spec = config.attention[1];
       spec.kind = kind;
       spec.window = kind == AttentionKind::kWindow ? 3 : 0;
@@ -80,15 +80,15 @@ TEST(GemmaFolder, EveryKindHasJustTheExpectedTensors) {
   }
 }
 
-TEST(GemmaFolder, SavingAndLoadingKeepsEveryBit) {
-  for (const GemmaFamily family : all_families()) {
+TEST(ModelFolder, SavingAndLoadingKeepsEveryBit) {
+  for (const Family family : all_families()) {
     for (const std::uint64_t shard_bytes : {0, 20'000}) {
       const ScratchFolder scratch;
-      GemmaConfig config = converted_config(family);
+      ModelConfig config = converted_config(family);
       config.dtype = "float32";
-      const auto model = small_gemma(config);
-      save_gemma(scratch.path() / "model", *model, {.shard_bytes = shard_bytes});
-      const auto loaded = load_gemma(scratch.path() / "model");
+      const auto model = small_decoder(config);
+      save_model(scratch.path() / "model", *model, {.shard_bytes = shard_bytes});
+      const auto loaded = load_model(scratch.path() / "model");
       EXPECT_EQ(loaded->config(), config);
       const auto want = tensors_of(*model), got = tensors_of(*loaded);
       ASSERT_EQ(got.size(), want.size());
@@ -101,19 +101,19 @@ TEST(GemmaFolder, SavingAndLoadingKeepsEveryBit) {
   }
 }
 
-TEST(GemmaFolder, OnlyTrainedPartsAreCopiedAndAskForGradients) {
+TEST(ModelFolder, OnlyTrainedPartsAreCopiedAndAskForGradients) {
   const ScratchFolder scratch;
-  GemmaConfig config = converted_config(GemmaFamily::kGemma2);
+  ModelConfig config = converted_config(Family::kGemma2);
   config.attention[2] = AttentionSpec{};  // constant attention has no use for queries
   const auto narrow = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
     return initial_weights(1)(name, shape).detach().to(at::kBFloat16);
   };
-  save_gemma(scratch.path(), Gemma(config, narrow));
+  save_model(scratch.path(), Decoder(config, narrow));
   const auto trains = [](const std::string& name) {
     return name.find("q_proj") != std::string::npos ||
            name.find("dark.factor") != std::string::npos;
   };
-  const auto model = load_gemma(scratch.path(), {.trains = trains});
+  const auto model = load_model(scratch.path(), {.trains = trains});
   EXPECT_EQ(model->config().dtype, "bfloat16");
   for (const auto& entry : model->named_parameters()) {
     const bool is_dark = entry.key().find(".dark.") != std::string::npos;
@@ -130,39 +130,39 @@ TEST(GemmaFolder, OnlyTrainedPartsAreCopiedAndAskForGradients) {
   }
 }
 
-TEST(GemmaFolder, CompanionsAreCopied) {
+TEST(ModelFolder, CompanionsAreCopied) {
   const ScratchFolder scratch;
   fs::create_directory(scratch.path() / "from");
   std::ofstream(scratch.path() / "from" / "tokenizer.json") << "{}";
   std::ofstream(scratch.path() / "from" / "notes.txt") << "mine";
-  save_gemma(scratch.path() / "to", *small_gemma(small_config(GemmaFamily::kGemma1)),
+  save_model(scratch.path() / "to", *small_decoder(small_config(Family::kGemma1)),
              {.companions = scratch.path() / "from"});
   EXPECT_TRUE(fs::exists(scratch.path() / "to" / "tokenizer.json"));
   EXPECT_FALSE(fs::exists(scratch.path() / "to" / "notes.txt"));
 }
 
-TEST(GemmaFolder, ReplacesModelsOnly) {
+TEST(ModelFolder, ReplacesModelsOnly) {
   const ScratchFolder scratch;
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
+  const auto model = small_decoder(small_config(Family::kGemma1));
   const fs::path folder = scratch.path() / "folder", note = folder / "notes.txt";
   fs::create_directory(folder);
-  save_gemma(folder, *model);
-  save_gemma(folder, *model);
+  save_model(folder, *model);
+  save_model(folder, *model);
   fs::remove(folder / "config.json");
   std::ofstream(note) << "mine";
-  EXPECT_THROW(save_gemma(folder, *model), Error);
+  EXPECT_THROW(save_model(folder, *model), Error);
   EXPECT_TRUE(fs::exists(note));
 }
 
-TEST(GemmaFolder, MappedWeightsOutliveTheFolder) {
+TEST(ModelFolder, MappedWeightsOutliveTheFolder) {
   const ScratchFolder scratch;
-  const auto model = small_gemma(small_config(GemmaFamily::kGemma1));
-  save_gemma(scratch.path() / "model", *model);
-  const auto loaded = load_gemma(scratch.path() / "model");
+  const auto model = small_decoder(small_config(Family::kGemma1));
+  save_model(scratch.path() / "model", *model);
+  const auto loaded = load_model(scratch.path() / "model");
   fs::remove_all(scratch.path() / "model");
   const at::Tensor ids = at::arange(8).view({1, 8});
   EXPECT_TRUE(loaded->forward(ids).equal(model->forward(ids)));
 }
 
 }  // namespace
-}  // namespace darkformer::gemma_folder_test
+}  // namespace darkformer::model_folder_test
