@@ -8,12 +8,13 @@ set(DARKFORMER_PUBLIC_HEADERS
   ops/rms_norm.h
   ops/rotary.h
   ops/embedding.h
-  ops/geglu.h
+  ops/gated_unit.h
   ops/cross_entropy.h
   base/error.h)
 # What those include.
 set(DARKFORMER_INCLUDED_HEADERS
   ops/libtorch.h
+  kernels/gated_unit.h
   kernels/rotary.h
   kernels/heads_view.h
   base/aligned_buffer.h)

@@ -82,7 +82,7 @@ ModelConfig saved_config(const Decoder& model) {
   if (!config.source.text.empty() &&
       parse_json(config.source.text, "config.json").contains("text_config")) {
     config.source.text.clear();
-    config.architectures = {"Gemma3ForCausalLM"};
+    config.architectures = {std::string(config.parts().architecture)};
   }
   return config;
 }

@@ -1,4 +1,4 @@
-// Tensor names and shapes of Gemma models.
+// Tensor names and shapes of models.
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/checkpoint/tensor_names.h"
 
@@ -22,39 +22,79 @@ constexpr std::string_view kHead = "lm_head.weight";
 constexpr std::array<std::string_view, 3> kPrefixes = {"model.", "language_model.model.",
                                                        "model.language_model."};
 
-std::int64_t parameter_sets(const ModelConfig& config, Placement placement) {
-  return placement == Placement::kKvHead      ? config.kv_heads
+std::int64_t parameter_sets(const ModelConfig& config, std::int64_t layer, Placement placement) {
+  return placement == Placement::kKvHead      ? config.kv_heads_of(layer)
          : placement == Placement::kQueryHead ? config.heads
                                               : 1;
 }
 
-void add_layer(const ModelConfig& config,
-               std::int64_t layer,
-               std::vector<ExpectedTensor>& tensors) {
-  const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-  const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
-    tensors.push_back({prefix + name + ".weight", std::move(shape)});
-  };
-  const std::int64_t E = config.hidden_size;
-  const std::int64_t inner = config.intermediate_size;
-  add("input_layernorm", {E});
-  add("self_attn.q_proj", {config.query_width(), E});
-  add("self_attn.k_proj", {config.kv_width(), E});
-  add("self_attn.v_proj", {config.kv_width(), E});
-  add("self_attn.o_proj", {E, config.query_width()});
-  if (config.has_qk_norm()) {
-    add("self_attn.q_norm", {config.head_dim});
-    add("self_attn.k_norm", {config.head_dim});
+// Names a layer's tensors, one after the other.
+class LayerTensors {
+ public:
+  LayerTensors(const ModelConfig& config, std::int64_t layer, std::vector<ExpectedTensor>& tensors)
+      : config_(config),
+        layer_(layer),
+        prefix_("model.layers." + std::to_string(layer) + "."),
+        tensors_(tensors) {}
+
+  void add_all() {
+    const std::int64_t E = config_.hidden_size, inner = config_.intermediate_of(layer_);
+    add("input_layernorm.weight", {E});
+    add_attention();
+    add("post_attention_layernorm.weight", {E});
+    if (config_.parts().post_norms) {
+      add("pre_feedforward_layernorm.weight", {E});
+      add("post_feedforward_layernorm.weight", {E});
+    }
+    projection("mlp.gate_proj", inner, E, config_.mlp_bias);
+    projection("mlp.up_proj", inner, E, config_.mlp_bias);
+    projection("mlp.down_proj", E, inner, config_.mlp_bias);
+    if (const std::int64_t P = config_.per_layer_size; P > 0) {
+      projection("per_layer_input_gate", P, E);
+      projection("per_layer_projection", E, P);
+      add("post_per_layer_input_norm.weight", {E});
+    }
+    if (config_.parts().layer_scalar) {
+      add("layer_scalar", {1});
+    }
   }
-  add("post_attention_layernorm", {E});
-  if (config.has_post_norms()) {
-    add("pre_feedforward_layernorm", {E});
-    add("post_feedforward_layernorm", {E});
+
+ private:
+  void add_attention() {
+    const std::int64_t E = config_.hidden_size, Q = config_.query_width(layer_),
+                       K = config_.kv_width(layer_), D = config_.head_dim_of(layer_);
+    const bool owns = config_.owns_keys(layer_), norms = config_.parts().qk_norm;
+    projection("self_attn.q_proj", Q, E, config_.qkv_bias);
+    if (owns) {
+      projection("self_attn.k_proj", K, E, config_.qkv_bias);
+    }
+    if (owns && !config_.values_are_keys(layer_)) {
+      projection("self_attn.v_proj", K, E, config_.qkv_bias);
+    }
+    projection("self_attn.o_proj", E, Q, config_.output_bias);
+    if (norms) {
+      add("self_attn.q_norm.weight", {D});
+    }
+    if (norms && owns) {
+      add("self_attn.k_norm.weight", {D});
+    }
   }
-  add("mlp.gate_proj", {inner, E});
-  add("mlp.up_proj", {inner, E});
-  add("mlp.down_proj", {E, inner});
-}
+
+  void add(const std::string& name, std::vector<std::int64_t> shape) {
+    tensors_.push_back({prefix_ + name, std::move(shape)});
+  }
+  void projection(const std::string& name, std::int64_t out, std::int64_t in, bool biased = false) {
+    add(name + ".weight", {out, in});
+    if (biased) {
+      add(name + ".bias", {out});
+    }
+  }
+
+  const ModelConfig& config_;
+  std::int64_t layer_;
+  std::string prefix_;
+  std::vector<ExpectedTensor>& tensors_;
+};
 
 NameStyle find_style(const WeightFiles& files) {
   for (const NameStyle style : {NameStyle::kLanguageModel, NameStyle::kModelLanguageModel}) {
@@ -70,13 +110,26 @@ bool is_head(std::string_view stored) {
 }
 
 // Parts of multimodal files that are no language model, and tables that old files carry along.
-bool is_ignored(std::string_view stored) {
-  constexpr std::array<std::string_view, 4> kOthers = {"vision_tower.", "multi_modal_projector.",
-                                                       "model.vision_tower.",
-                                                       "model.multi_modal_projector."};
+bool is_foreign(std::string_view stored) {
+  constexpr std::array<std::string_view, 5> kOthers = {
+      "vision_tower.", "multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio."};
+  const std::string_view inner = stored.starts_with(kModel) ? stored.substr(kModel.size()) : stored;
   return stored.ends_with(".rotary_emb.inv_freq") ||
          std::any_of(kOthers.begin(), kOthers.end(),
-                     [&](std::string_view prefix) { return stored.starts_with(prefix); });
+                     [&](std::string_view prefix) { return inner.starts_with(prefix); });
+}
+
+// Files of Gemma 4 may carry keys and values for layers that use another's.
+bool is_unused(const ModelConfig& config, const std::string& name) {
+  for (std::int64_t i = config.layers - config.shared_layers; i < config.layers; ++i) {
+    const std::string prefix = "model.layers." + std::to_string(i) + ".self_attn.";
+    for (const char* part : {"k_proj.", "v_proj.", "k_norm.", "v_norm."}) {
+      if (name.starts_with(prefix + part)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 // "3 missing (a, b, c)", the first few of a sort and their number.
@@ -141,7 +194,7 @@ void check_tied_head(const TensorView& head,
     const std::size_t count = std::min(kPage, head.bytes - begin);
     require(std::memcmp(head.data + begin, embedding.data + begin, count) == 0,
             files.file_of(head.name), ": tensor '", printable(head.name),
-            "' is not the embedding; Gemma's head is tied to it");
+            "' is not the embedding, but config.json says that they are tied");
   }
 }
 
@@ -159,16 +212,17 @@ std::vector<ExpectedTensor> dark_tensors(const ModelConfig& config, std::int64_t
       tensors.push_back({prefix + name, std::move(shape), true});
     }
   };
-  const std::int64_t sets = parameter_sets(config, spec.placement);
+  const std::int64_t sets = parameter_sets(config, layer, spec.placement);
   const std::int64_t F = spec.features;
   const std::int64_t R = spec.rank;
-  const std::int64_t D = config.head_dim;
-  add(true, "draws", {sets, F, R});
-  add(has_factor(spec.kind), "factor", {sets, R, D});
-  add(has_key_factor(spec.kind), "key_factor", {sets, R, D});
-  add(has_log_weights(spec.kind), "log_weights", {sets, F});
-  add(spec.centre, "query_center", {sets, D});
-  add(spec.centre, "key_center", {config.kv_heads, D});
+  const std::int64_t D = config.head_dim_of(layer);
+  const bool own = config.owns_keys(layer);
+  add(own, "draws", {sets, F, R});
+  add(own && has_factor(spec.kind), "factor", {sets, R, D});
+  add(own && has_key_factor(spec.kind), "key_factor", {sets, R, D});
+  add(own && has_log_weights(spec.kind), "log_weights", {sets, F});
+  add(own && spec.centre, "query_center", {sets, D});
+  add(own && spec.centre, "key_center", {config.kv_heads_of(layer), D});
   add(spec.gate, "gate_scale", {config.heads});
   add(spec.gate, "gate_bias", {config.heads});
   add(spec.gate, "gate_weight", {config.heads, R});
@@ -177,11 +231,21 @@ std::vector<ExpectedTensor> dark_tensors(const ModelConfig& config, std::int64_t
 
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
   std::vector<ExpectedTensor> tensors;
-  tensors.push_back({std::string(kEmbedding), {config.vocab_size, config.hidden_size}});
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    add_layer(config, i, tensors);
+  const std::int64_t V = config.vocab_size, E = config.hidden_size, P = config.per_layer_size;
+  tensors.push_back({std::string(kEmbedding), {V, E}});
+  if (P > 0) {
+    const std::int64_t all = config.layers * P;
+    tensors.push_back({"model.embed_tokens_per_layer.weight", {config.per_layer_vocab, all}});
+    tensors.push_back({"model.per_layer_model_projection.weight", {all, E}});
+    tensors.push_back({"model.per_layer_projection_norm.weight", {P}});
   }
-  tensors.push_back({"model.norm.weight", {config.hidden_size}});
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    LayerTensors(config, i, tensors).add_all();
+  }
+  tensors.push_back({"model.norm.weight", {E}});
+  if (!config.tied_head) {
+    tensors.push_back({std::string(kHead), {V, E}});
+  }
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const auto dark = dark_tensors(config, i);
     tensors.insert(tensors.end(), dark.begin(), dark.end());
@@ -190,12 +254,19 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
 }
 
 std::string stored_name(std::string_view name, NameStyle style) {
+  if (name == kHead) {
+    return style == NameStyle::kLanguageModel ? "language_model.lm_head.weight"
+                                              : std::string(kHead);
+  }
   const std::string_view rest = name.starts_with(kModel) ? name.substr(kModel.size()) : name;
   return std::string(kPrefixes[static_cast<std::size_t>(style)]).append(rest);
 }
 
 std::optional<std::string> canonical_name(std::string_view stored, NameStyle style) {
   const std::string_view prefix = kPrefixes[static_cast<std::size_t>(style)];
+  if (is_head(stored)) {
+    return std::string(kHead);
+  }
   if (!stored.starts_with(prefix)) {
     return std::nullopt;
   }
@@ -225,7 +296,7 @@ ModelTensors find_model_tensors(const ModelConfig& config, const WeightFiles& fi
     if (is_head(name)) {
       head = tensor;
       findings.check_shape(*tensor, {config.vocab_size, config.hidden_size});
-    } else if (!is_ignored(name)) {
+    } else if (!is_foreign(name) && !(canonical && is_unused(config, *canonical))) {
       findings.extra.entries.push_back(printable(name));
       continue;
     }

@@ -1,4 +1,4 @@
-// Which tensors a Gemma has, what files call them, and whether a folder holds just those.
+// Which tensors a model has, what files call them, and whether a folder holds just those.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,13 +24,14 @@ struct ExpectedTensor {
   bool is_dark = false;  // of a converted attention: always float32
 };
 
-// All tensors of a model, the exact ones first (9, 11 or 13 a layer), the tied head not among them.
+// All tensors of a model, the exact ones first, a tied head not among them.
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 
 // The parameters of one converted layer, under model.layers.N.self_attn.dark.; with N sets of
 // per-head parameters (placement: G, H or 1), all shapes in the letters of docs/notation.md:
 //   draws (N,F,R), factor and key_factor (N,R,D), log_weights (N,F), query_center (N,D),
 //   key_center (G,D), gate_scale and gate_bias (H), gate_weight (H,R).
+// A layer that uses the keys of another has a gate alone: the rest is that layer's.
 std::vector<ExpectedTensor> dark_tensors(const ModelConfig& config, std::int64_t layer);
 
 // Where a file keeps the language model. Files of multimodal models have it below a prefix.

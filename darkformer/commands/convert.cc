@@ -106,11 +106,13 @@ Plan plan_of(const ConvertOptions& o, Decoder& model, Context& context) {
   const ModelConfig& config = model.config();
   Plan plan;
   plan.layers = chosen_layers(o, config);
-  const AttentionSpec spec = spec_of(o, config);
+  for (const std::int64_t i : plan.layers) {
+    plan.specs.push_back(spec_of(o, config, i));
+  }
+  const AttentionSpec& spec = plan.specs.front();
   require(spec.kind != AttentionKind::kExact || has_converted_layer(config, plan.layers),
           o.model.string(),
           ": nothing to turn back, these layers are exact already: ", layer_ranges(plan.layers));
-  plan.specs.assign(plan.layers.size(), spec);
   if (o.analysis) {  // refused if it is another model's, needed or not
     const AnalysisAdvice advice = read_analysis(*o.analysis, model);
     plan.moments = needs_moments(o).empty() ? Moments() : advice.moments;
@@ -214,7 +216,7 @@ OrderedJson json_of(const Summary& s, const ConvertOptions& o) {
 std::int64_t exact_bytes(const ModelConfig& config, std::int64_t tokens) {
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    sum += mixer_state_bytes(mixer_shape(config, i), {}, tokens);
+    sum += config.owns_keys(i) ? mixer_state_bytes(mixer_shape(config, i), {}, tokens) : 0;
   }
   return sum;
 }
@@ -230,8 +232,10 @@ std::vector<std::int64_t> change_layers(const ConvertOptions& o, Decoder& model,
     model.set_draws(static_cast<std::uint64_t>(context.common.seed), 0);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const auto layer = static_cast<std::size_t>(layers[i]);
-      convert_layer(model, layers[i], plan.specs[i],
-                    plan.moments.empty() ? nullptr : plan.moments[layer].get(), plan.fit);
+      if (model.config().owns_keys(layers[i])) {  // others have the attention of the one that does
+        convert_layer(model, layers[i], plan.specs[i],
+                      plan.moments.empty() ? nullptr : plan.moments[layer].get(), plan.fit);
+      }
       start_gate_of(o, layers[i], plan.masses.empty() ? std::vector<double>() : plan.masses[layer],
                     model);
     }
@@ -274,7 +278,7 @@ void convert(const ConvertOptions& o, Context& context) {
   require(found.weight.empty(), o.model.string(), ": ", found.cause(),
           "; a converted model would be as broken");
   const ModelConfig before = model->config();
-  require(!o.fold || !before.has_qk_norm(), o.model.string(),
+  require(!o.fold || !before.parts().qk_norm, o.model.string(),
           ": queries and keys are normed between their projections and the factor; nothing can be "
           "folded");
   const std::vector<std::int64_t> layers = change_layers(o, *model, context);

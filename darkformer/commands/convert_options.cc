@@ -163,7 +163,8 @@ void check_options(const ConvertOptions& o, const Context& context) {
   check_kind(o, context);
 }
 
-AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config) {
+AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config, std::int64_t layer) {
+  const std::int64_t head_dim = config.head_dim_of(layer);
   AttentionSpec spec;
   spec.kind = *find_attention_kind(o.attention);
   if (spec.kind == AttentionKind::kWindow) {
@@ -172,8 +173,8 @@ AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config) {
   if (!has_features(spec.kind)) {
     return spec;
   }
-  spec.features = o.features.value_or(config.head_dim);
-  spec.rank = o.rank.value_or(config.head_dim);
+  spec.features = o.features.value_or(head_dim);
+  spec.rank = o.rank.value_or(head_dim);
   spec.window = o.window, spec.sinks = o.sinks;
   spec.centre = o.centre, spec.orthogonal = !o.iid;
   spec.gate = o.gate && o.window > 0;
@@ -182,7 +183,7 @@ AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config) {
                                                  : Placement::kKvHead;
   spec.rope = o.rope == "before" ? RopeOrder::kBefore : RopeOrder::kAfter;
   try {
-    check_attention_spec(spec, config.head_dim, "this conversion");
+    check_attention_spec(spec, head_dim, "this conversion");
   } catch (const Error& error) {
     // What the user asked for cannot be: wrong usage, not a failure.
     throw UsageError(error.what());
@@ -206,6 +207,10 @@ std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const ModelConf
   }
   std::vector<std::int64_t> result;
   for (std::int64_t i = 0; i < config.layers; ++i) {
+    if (const std::int64_t owner = config.key_layer(i); chosen[i] != chosen[owner]) {
+      throw UsageError(concat("layers ", owner, " and ", i,
+                              " share keys and values; choose both of them or neither"));
+    }
     if (chosen[i]) {
       result.push_back(i);
     }

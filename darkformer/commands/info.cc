@@ -107,7 +107,7 @@ OrderedJson as_json(const ModelConfig& config, const Weights& weights, const Sta
     layer["sliding_window"] = config.window(i);
     attention.push_back(std::move(layer));
   }
-  return {{"model_type", model_type_of(config.family)},
+  return {{"model_type", config.parts().model_type},
           {"converted", config.is_converted()},
           {"layers", config.layers},
           {"hidden_size", config.hidden_size},
@@ -129,7 +129,7 @@ void print(const ModelConfig& config,
            const Weights& weights,
            const StateCost& state,
            std::ostream& out) {
-  out << "model       " << model_type_of(config.family)
+  out << "model       " << config.parts().model_type
       << (config.is_converted() ? ", converted by darkformer" : "") << "\n"
       << "parameters  " << weights.parameters << " ("
       << quantity_text(static_cast<double>(weights.parameters)) << "), " << types_text(weights)

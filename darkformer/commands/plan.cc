@@ -101,11 +101,13 @@ PlannedRun run_of(const PlanOptions& options) {
   if (options.attention) {
     AttentionSpec spec{.kind = *find_attention_kind(*options.attention), .window = options.window};
     check_attention(options, spec.kind);
-    if (has_features(spec.kind)) {
-      spec.features = options.features.value_or(run.config.head_dim);
-      spec.rank = run.config.head_dim;
+    for (std::int64_t i = 0; i < run.config.layers; ++i) {
+      if (has_features(spec.kind)) {
+        spec.rank = run.config.head_dim_of(i);
+        spec.features = options.features.value_or(spec.rank);
+      }
+      run.config.attention[static_cast<std::size_t>(i)] = spec;
     }
-    std::fill(run.config.attention.begin(), run.config.attention.end(), spec);
     check_model_config(run.config, "plan");
   }
   run.scope = options.scope == "all" ? TrainScope::kAll : TrainScope::kAttention;

@@ -112,7 +112,11 @@ fs::path prepare_tokenizer(const PretrainOptions& options, bool is_made, const C
 }
 
 Family family_of(const std::string& name) {
-  return name == "gemma" ? Family::kGemma1 : name == "gemma2" ? Family::kGemma2 : Family::kGemma3;
+  return name == "gemma"    ? Family::kGemma1
+         : name == "gemma2" ? Family::kGemma2
+         : name == "llama"  ? Family::kLlama
+         : name == "qwen3"  ? Family::kQwen3
+                            : Family::kGemma3;
 }
 
 AttentionSpec attention_of(const PretrainOptions& options) {
@@ -139,9 +143,8 @@ ModelConfig config_of(const PretrainOptions& options, std::int64_t vocabulary, s
   config.head_dim = options.head_dim;
   config.max_positions = std::max<std::int64_t>(options.context, 8192);
   config.query_pre_attn_scalar = static_cast<double>(options.head_dim);
-  config.sliding_window = family == Family::kGemma1 ? 0 : options.sliding_window;
-  config.layer_kinds = default_layer_kinds(
-      family, options.layers, family == Family::kGemma3 ? kGemma3Pattern : kGemma2Pattern);
+  config.sliding_window = config.parts().post_norms ? options.sliding_window : 0;
+  config.layer_kinds = default_layer_kinds(family, options.layers, default_pattern(family));
   config.attention.assign(static_cast<std::size_t>(options.layers), attention_of(options));
   config.seed = seed;
   check_model_config(config, "the model asked for");

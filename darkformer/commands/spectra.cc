@@ -131,7 +131,7 @@ void spectra(const SpectraOptions& o, Context& context) {
   LayerMeans means;
   for (std::int64_t layer = 0; layer < model->layers(); ++layer) {
     const LayerMoments& m = *moments[static_cast<std::size_t>(layer)];
-    const std::int64_t groups = model->config().kv_heads;
+    const std::int64_t groups = model->config().kv_heads_of(layer);
     means.add("query_anisotropy", anisotropy(m.query_covariance(groups)));
     means.add("key_anisotropy", anisotropy(m.key_covariance(groups)));
     means.add("anisotropy", anisotropy(pooled(m, groups)));

@@ -144,6 +144,7 @@ LayerMoments read_layer(const SafetensorsFile& file,
                         std::int64_t tokens,
                         const ModelConfig& config) {
   const std::string name = file.path().string();
+  const auto index = static_cast<std::int64_t>(layer);
   LayerMoments::Sums sums;
   for (const Part& part : kParts) {
     const TensorView* view = file.find(tensor_name(layer, part.name));
@@ -153,9 +154,11 @@ LayerMoments read_layer(const SafetensorsFile& file,
             "' has numbers that are not finite");
   }
   try {
-    LayerMoments moments(tokens, sums);
-    require(sums.queries.size(0) == config.heads && sums.keys.size(0) == config.kv_heads &&
-                sums.keys.size(1) == config.head_dim,
+    // The queries of all layers that share the keys were added up.
+    LayerMoments moments(tokens * key_group_size(config, index), sums);
+    require(sums.queries.size(0) == config.heads &&
+                sums.keys.size(0) == config.kv_heads_of(index) &&
+                sums.keys.size(1) == config.head_dim_of(index),
             "moments: sums of heads that the model does not have");
     return moments;
   } catch (const Error& error) {
@@ -335,7 +338,7 @@ AnalysisAdvice read_analysis(const fs::path& file, const Decoder& model) {
     const auto index = get_value<std::int64_t>(layer, "layer", where);
     require(index == static_cast<std::int64_t>(advice.layers.size()), where,
             ": stands in the place of layer ", index);
-    advice.layers.push_back(read_advice(layer, config.head_dim, where));
+    advice.layers.push_back(read_advice(layer, config.head_dim_of(index), where));
     advice.layers.back().reach = {
         read_lists(layer, "mass_in_windows", heads, advice.windows.size(), where),
         read_lists(layer, "mass_on_sinks", heads, advice.sinks.size(), where)};

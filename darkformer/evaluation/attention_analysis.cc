@@ -44,6 +44,11 @@ ChosenWindows choose(const EvaluationWindows& windows, std::int64_t tokens) {
   return chosen;
 }
 
+// Layers may differ in it; one list of features serves all.
+std::int64_t largest_head(const ModelConfig& config) {
+  return std::max(config.head_dim, config.full_head_dim);
+}
+
 std::vector<std::int64_t> default_features(std::int64_t D) {
   return {std::max<std::int64_t>(1, D / 2), D, 2 * D, 4 * D};
 }
@@ -142,7 +147,7 @@ ModelAnalysis analyze_model(Decoder& model,
   analysis.context = windows.context();
   analysis.target = options.target;
   analysis.features =
-      options.features.empty() ? default_features(config.head_dim) : options.features;
+      options.features.empty() ? default_features(largest_head(config)) : options.features;
   analysis.windows = {16, 32, 64, 128, 256, 512};
   analysis.sinks = {1, 4};
   analysis.draws = (kLeastDraws + held - 1) / held;

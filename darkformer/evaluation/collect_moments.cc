@@ -10,8 +10,11 @@ namespace darkformer {
 std::vector<std::shared_ptr<LayerMoments>> empty_moments(const ModelConfig& config) {
   std::vector<std::shared_ptr<LayerMoments>> moments;
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    moments.push_back(
-        std::make_shared<LayerMoments>(config.heads, config.kv_heads, config.head_dim));
+    const auto owner = static_cast<std::size_t>(config.key_layer(i));
+    moments.push_back(config.owns_keys(i)
+                          ? std::make_shared<LayerMoments>(config.heads, config.kv_heads_of(i),
+                                                           config.head_dim_of(i))
+                          : moments[owner]);
   }
   return moments;
 }

@@ -35,16 +35,27 @@ std::vector<Place> frontier(std::vector<Place> places) {
   return best;
 }
 
-std::vector<Place> places_of(const AnalysisAdvice::Layer& layer,
+// What a layer can be, with all that share its keys: one state, an error for each of them. Options
+// that were not measured in all of them are none.
+std::vector<Place> places_of(const AnalysisAdvice& advice,
                              const ModelConfig& config,
                              std::int64_t index,
                              bool fixed) {
   const MixerShape shape = mixer_shape(config, index);
   std::vector<Place> places = {{{}, mixer_state_bytes(shape, {}, config.max_positions), 0.0}};
-  for (const LayerOption& option : layer.options) {
-    if (!fixed) {
-      places.push_back({option.spec, mixer_state_bytes(shape, option.spec, config.max_positions),
-                        option.error * option.error});
+  for (const LayerOption& option : advice.layers[static_cast<std::size_t>(index)].options) {
+    std::optional<double> error2 = option.error * option.error;
+    for (const std::int64_t sharer : config.sharers(index)) {
+      const auto& others = advice.layers[static_cast<std::size_t>(sharer)].options;
+      const auto same = std::find_if(others.begin(), others.end(), [&](const LayerOption& other) {
+        return other.spec == option.spec;
+      });
+      error2 = error2 && same != others.end() ? std::optional(*error2 + same->error * same->error)
+                                              : std::nullopt;
+    }
+    if (!fixed && error2) {
+      places.push_back(
+          {option.spec, mixer_state_bytes(shape, option.spec, config.max_positions), *error2});
     }
   }
   return frontier(std::move(places));
@@ -79,17 +90,25 @@ std::vector<AttentionSpec> plan_layers(const AnalysisAdvice& advice,
                                        const ModelConfig& config,
                                        const std::vector<bool>& fixed,
                                        const std::optional<std::int64_t>& budget) {
-  std::vector<AttentionSpec> plan;
+  std::vector<AttentionSpec> plan(advice.layers.size());
+  const auto give = [&](std::size_t layer, const AttentionSpec& spec) {
+    plan[layer] = spec;
+    for (const std::int64_t sharer : config.sharers(static_cast<std::int64_t>(layer))) {
+      plan[static_cast<std::size_t>(sharer)] = spec;
+    }
+  };
+  // Layers that share the keys of an earlier one get what that one gets.
+  const auto owners = static_cast<std::size_t>(config.layers - config.shared_layers);
   if (!budget) {
-    for (std::size_t i = 0; i < advice.layers.size(); ++i) {
-      plan.push_back(fixed[i] ? AttentionSpec{} : advice.layers[i].advice.spec);
+    for (std::size_t i = 0; i < owners; ++i) {
+      give(i, fixed[i] ? AttentionSpec{} : advice.layers[i].advice.spec);
     }
     return plan;
   }
   std::vector<std::vector<Place>> layers;
   std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < advice.layers.size(); ++i) {
-    layers.push_back(places_of(advice.layers[i], config, static_cast<std::int64_t>(i), fixed[i]));
+  for (std::size_t i = 0; i < owners; ++i) {
+    layers.push_back(places_of(advice, config, static_cast<std::int64_t>(i), fixed[i]));
     bytes += layers.back().front().bytes;
   }
   require(bytes <= *budget, "a budget of ", *budget, " bytes is too small: the smallest state by ",
@@ -100,7 +119,7 @@ std::vector<AttentionSpec> plan_layers(const AnalysisAdvice& advice,
     at[step->layer] = step->to;
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    plan.push_back(layers[i][at[i]].spec);
+    give(i, layers[i][at[i]].spec);
   }
   return plan;
 }

@@ -27,12 +27,12 @@ float inverse_rms(const float* x, std::size_t E, float epsilon) {
   return 1.0F / std::sqrt(squares / static_cast<float>(E) + epsilon);
 }
 
-// y <- x r (1 + w)
-void norm_row(const float* x, const float* w, std::size_t E, float epsilon, float* y) {
-  const float r = inverse_rms(x, E, epsilon);
-  for_parts(E, [=](auto d, std::size_t e, std::size_t count) HWY_ATTR {
+// y <- x r (unit + w)
+void norm_row(const RmsNormShape& shape, const float* x, const float* w, float* y) {
+  const float r = inverse_rms(x, shape.E, shape.epsilon), unit = shape.unit;
+  for_parts(shape.E, [=](auto d, std::size_t e, std::size_t count) HWY_ATTR {
     const auto scaled = hn::Mul(load_part(d, x + e, count), hn::Set(d, r));
-    const auto gain = hn::Add(load_part(d, w + e, count), hn::Set(d, 1.0F));
+    const auto gain = hn::Add(load_part(d, w + e, count), hn::Set(d, unit));
     store_part(hn::Mul(scaled, gain), d, y + e, count);
   });
 }
@@ -44,7 +44,7 @@ void norm_rows(const RmsNormShape& shape,
                std::size_t begin,
                std::size_t end) {
   for (std::size_t row = begin; row < end; ++row) {
-    norm_row(x + row * shape.E, w, shape.E, shape.epsilon, y + row * shape.E);
+    norm_row(shape, x + row * shape.E, w, y + row * shape.E);
   }
 }
 
@@ -56,7 +56,7 @@ void backward_row(const RmsNormShape& shape,
                   float* dx,
                   float* dw) {
   const std::size_t E = shape.E;
-  const float r = inverse_rms(x, E, shape.epsilon);
+  const float r = inverse_rms(x, E, shape.epsilon), unit = shape.unit;
   if (dw != nullptr) {
     // dw <- dw + dy x r
     for_parts(E, [=](auto d, std::size_t e, std::size_t count) HWY_ATTR {
@@ -70,7 +70,7 @@ void backward_row(const RmsNormShape& shape,
   }
   const auto gradient = [=](auto d, std::size_t e, std::size_t count) HWY_ATTR {
     return hn::Mul(load_part(d, dy + e, count),
-                   hn::Add(load_part(d, w + e, count), hn::Set(d, 1.0F)));
+                   hn::Add(load_part(d, w + e, count), hn::Set(d, unit)));
   };
   // c <- r^2 mean_e(g x)
   const float inner = sum_over(E, [=](auto d, std::size_t e, std::size_t count) HWY_ATTR {

@@ -22,7 +22,7 @@ void rms_norm_ref(const RmsNormShape& shape, const float* x, const float* w, dou
   for (std::size_t row = 0; row < shape.rows; ++row) {
     const double r = inverse_rms(shape, x + row * shape.E);
     for (std::size_t e = 0; e < shape.E; ++e) {
-      y[row * shape.E + e] = x[row * shape.E + e] * r * (1.0 + w[e]);
+      y[row * shape.E + e] = x[row * shape.E + e] * r * (shape.unit + static_cast<double>(w[e]));
     }
   }
 }
@@ -40,10 +40,11 @@ void rms_norm_backward_ref(const RmsNormShape& shape,
     const double r = inverse_rms(shape, x + start);
     double inner = 0.0;  // mean_e(g x)
     for (std::size_t e = 0; e < E; ++e) {
-      inner += dy[start + e] * (1.0 + w[e]) * x[start + e] / static_cast<double>(E);
+      inner += dy[start + e] * (shape.unit + static_cast<double>(w[e])) * x[start + e] /
+               static_cast<double>(E);
     }
     for (std::size_t e = 0; e < E; ++e) {
-      const double g = dy[start + e] * (1.0 + w[e]);
+      const double g = dy[start + e] * (shape.unit + static_cast<double>(w[e]));
       dx[start + e] = r * g - x[start + e] * r * r * r * inner;
       dw[e] += static_cast<double>(dy[start + e]) * x[start + e] * r;
     }

@@ -13,8 +13,8 @@ struct Problem {
   std::vector<float> x, w, dy;
   std::vector<double> y, dx, dw;  // the reference
 
-  Problem(std::size_t rows, std::size_t E, float scale = 1.0F)
-      : shape{rows, E},
+  Problem(std::size_t rows, std::size_t E, float scale = 1.0F, float unit = 1.0F)
+      : shape{.rows = rows, .E = E, .unit = unit},
         x(random_values(rows * E, 1, scale)),
         w(random_values(E, 2, 0.3F)),
         dy(random_values(rows * E, 3)),
@@ -43,12 +43,13 @@ struct Problem {
     double inner = 0.0;
     for (std::size_t f = 0; f < shape.E; ++f) {
       const std::size_t at = row * shape.E + f;
-      inner += std::abs(static_cast<double>(dy[at]) * (1.0 + w[f]) * x[at]) /
-               static_cast<double>(shape.E);
+      inner +=
+          std::abs(static_cast<double>(dy[at]) * (shape.unit + static_cast<double>(w[f])) * x[at]) /
+          static_cast<double>(shape.E);
     }
     const double s = r(row);
-    const double magnitude =
-        s * std::abs(dy[i] * (1.0 + w[e])) + std::abs(x[i]) * s * s * s * inner;
+    const double magnitude = s * std::abs(dy[i] * (shape.unit + static_cast<double>(w[e]))) +
+                             std::abs(x[i]) * s * s * s * inner;
     return sum_bound(kEpsFloat, shape.E, 3.0 * magnitude);
   }
   double dw_bound(std::size_t e) const {
@@ -76,6 +77,7 @@ TEST(RmsNorm, EqualsReferenceForOddSizesOnEveryTarget) {
     for (const std::size_t rows : {1, 2, 15, 16, 17}) {
       for (const std::size_t E : {1, 3, 15, 16, 17, 63, 64, 65, 130}) {
         check(Problem(rows, E));
+        check(Problem(rows, E, 1.0F, 0.0F));
       }
     }
   });

@@ -83,8 +83,8 @@ std::vector<double> rotary_frequencies(std::size_t D, double base, double factor
   return frequencies;
 }
 
-RotaryTable::RotaryTable(std::vector<double> frequencies, std::size_t positions)
-    : frequencies_(std::move(frequencies)) {
+RotaryTable::RotaryTable(std::vector<double> frequencies, std::size_t positions, double amplitude)
+    : frequencies_(std::move(frequencies)), amplitude_(amplitude) {
   extend(positions);
 }
 
@@ -98,8 +98,8 @@ void RotaryTable::extend(std::size_t positions) {
     for (std::size_t p = begin; p < end; ++p) {
       for (std::size_t i = 0; i < half(); ++i) {
         const double angle = static_cast<double>(p) * frequencies_[i];
-        values[p * 2 * half() + i] = static_cast<float>(std::cos(angle));
-        values[(p * 2 + 1) * half() + i] = static_cast<float>(std::sin(angle));
+        values[p * 2 * half() + i] = static_cast<float>(amplitude_ * std::cos(angle));
+        values[(p * 2 + 1) * half() + i] = static_cast<float>(amplitude_ * std::sin(angle));
       }
     }
   });

@@ -1,4 +1,4 @@
-// Rotary position embedding in Gemma's half-split layout, forward and backward.
+// Rotary position embedding in the half-split layout, forward and backward.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,11 @@ namespace darkformer::kernels {
 // linear scaling of long-context models (8 in the global layers of Gemma 3 4B and up). D is even.
 std::vector<double> rotary_frequencies(std::size_t D, double base, double factor = 1.0);
 
-// cos and sin of position * theta_i for positions 0 .. positions()-1: angles and functions in
+// amplitude * cos and sin of position * theta_i for positions 0 .. positions()-1: angles and functions in
 // double, then rounded to float32, so that far positions are as exact as near ones.
 class RotaryTable {
  public:
-  RotaryTable(std::vector<double> frequencies, std::size_t positions);
+  RotaryTable(std::vector<double> frequencies, std::size_t positions, double amplitude = 1.0);
 
   // Makes the table at least this long; pointers into it become invalid. Not while it is in use.
   void extend(std::size_t positions);
@@ -27,11 +27,13 @@ class RotaryTable {
   std::size_t half() const { return frequencies_.size(); }
   std::size_t positions() const { return positions_; }
   const std::vector<double>& frequencies() const { return frequencies_; }
+  double amplitude() const { return amplitude_; }
   const float* cosine(std::size_t position) const { return values_.data() + position * 2 * half(); }
   const float* sine(std::size_t position) const { return cosine(position) + half(); }
 
  private:
   std::vector<double> frequencies_;
+  double amplitude_;
   std::size_t positions_ = 0;
   AlignedBuffer<float> values_;  // (positions, 2, half): cos, then sin
 };
@@ -52,7 +54,7 @@ void rotary(const RotaryShape& shape,
             const HeadsView<const float>& x,
             const HeadsView<float>& y);
 
-// The transposed map, which is the inverse rotation: dx from dy. dx may be dy.
+// The transposed map, which is the inverse rotation (with the same amplitude): dx from dy. dx may be dy.
 void rotary_backward(const RotaryShape& shape,
                      const RotaryTable& table,
                      const HeadsView<const float>& dy,

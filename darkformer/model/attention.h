@@ -15,6 +15,21 @@ struct ModelConfig;
 // What a layer's mixer needs to know of the model.
 MixerShape mixer_shape(const ModelConfig& config, std::int64_t layer);
 
+// The keys and values of a layer as its mixer gets them: (B,G,T,D) each.
+struct KeyValues {
+  at::Tensor k, v;
+};
+
+// What a layer needs besides its input to read T more tokens of a sequence.
+struct LayerReading {
+  std::int64_t start = 0;       // the first one's position
+  MixerState* state = nullptr;  // of the layer that owns the keys: updated by it, read by sharers
+  // Where several layers share keys: the owner puts its new keys here, and its state as it was
+  // before them where its sharers need that.
+  KeyValues* shared = nullptr;
+  MixerState* before = nullptr;
+};
+
 class Attention : public torch::nn::Module {
  public:
   // `rotary` is shared by all layers of one rotation.
@@ -23,10 +38,11 @@ class Attention : public torch::nn::Module {
             const ParameterPlace& place,
             std::shared_ptr<RotaryPositions> rotary);
 
-  // x (B,T,E) -> (B,T,E); token t is at position t. Differentiable.
-  at::Tensor forward(const at::Tensor& x);
-  // The same for T more tokens of a sequence, the first at position `start`; updates the state.
-  at::Tensor extend(const at::Tensor& x, std::int64_t start, MixerState& state);
+  // x (B,T,E) -> (B,T,E); token t is at position t. Differentiable. `shared`, where several layers
+  // use the same keys and values: the one that owns them puts them there, the others take them.
+  at::Tensor forward(const at::Tensor& x, KeyValues* shared = nullptr);
+  // The same for T more tokens of a sequence.
+  at::Tensor extend(const at::Tensor& x, const LayerReading& reading);
 
   const std::shared_ptr<Mixer>& mixer() const { return mixer_; }
   // Another way to mix from now on; its parameters take the place of the old one's.
@@ -36,18 +52,19 @@ class Attention : public torch::nn::Module {
   void fold_maps(const at::Tensor& query_maps, const at::Tensor& key_maps);
 
  private:
-  struct Heads {
-    at::Tensor q;  // (B,H,T,D)
-    at::Tensor k;  // (B,G,T,D)
-    at::Tensor v;  // (B,G,T,D)
-  };
-  Heads project(const at::Tensor& x, std::int64_t start);
+  using Table = std::shared_ptr<const ops::RotaryTable>;
+  at::Tensor queries(const at::Tensor& x, const Table& table, std::int64_t start);
+  KeyValues keys(const at::Tensor& x, const Table& table, std::int64_t start);
   at::Tensor join(const at::Tensor& mixed) const;
 
   std::int64_t heads_, kv_heads_, head_dim_;
+  double epsilon_;  // of the value norm
   std::shared_ptr<RotaryPositions> rotary_;
-  std::shared_ptr<Projection> query_, key_, value_, output_;
-  std::shared_ptr<Norm> query_norm_, key_norm_;  // null before Gemma 3
+  std::shared_ptr<Projection> query_, output_;
+  std::shared_ptr<Projection> key_, value_;      // null where another layer owns the keys; a null
+                                                 // value_ beside a key_: values are keys
+  std::shared_ptr<Norm> query_norm_, key_norm_;  // null where the family has none
+  at::Tensor value_norm_;                        // ones: a norm without a weight; undefined: none
   std::shared_ptr<Mixer> mixer_;
 };
 

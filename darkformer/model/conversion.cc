@@ -245,7 +245,7 @@ void fold_factor(Decoder& model, std::int64_t layer) {
   require(spec.rope == RopeOrder::kBefore, "layer ", layer,
           ": its factor acts after the rotation, which stands between it and the projections: only "
           "one that acts before (--rope before) can be folded");
-  require(!config.has_qk_norm(), "layer ", layer,
+  require(!config.parts().qk_norm, "layer ", layer,
           ": queries and keys are normed between their projections and the factor; it cannot be "
           "folded");
   const std::shared_ptr<Mixer> before = model.block(layer)->attention()->mixer();
@@ -254,7 +254,8 @@ void fold_factor(Decoder& model, std::int64_t layer) {
   const auto for_heads = [&](std::int64_t heads) {
     return factor.detach().repeat_interleave(heads / factor.size(0), 0);
   };
-  model.block(layer)->attention()->fold_maps(for_heads(config.heads), for_heads(config.kv_heads));
+  model.block(layer)->attention()->fold_maps(for_heads(config.heads),
+                                             for_heads(config.kv_heads_of(layer)));
   spec.kind = AttentionKind::kPerformer;
   spec.rope = RopeOrder::kAfter;
   spec.folded = true;

@@ -1,14 +1,16 @@
-// Gemma 1, 2 and 3 (text) with exact or linear-time attention, for training and for decoding.
+// A decoder of any family with exact or linear-time attention, for training and for decoding.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "darkformer/model/block.h"
 #include "darkformer/model/decoder_state.h"
 #include "darkformer/model/embedding.h"
+#include "darkformer/model/layer_embedding.h"
 #include "darkformer/model/model_config.h"
 
 namespace darkformer {
@@ -27,6 +29,8 @@ class Decoder : public torch::nn::Module {
   // The same for T more tokens of the sequences of `state`, all B of them at the same position. Not
   // differentiable. Memory grows with T: see read_tokens.
   at::Tensor extend(const at::Tensor& ids, DecoderState& state);
+  // (V,E), the embedding where the two are tied.
+  const at::Tensor& head_weight() const { return (head_ ? *head_ : *embedding_).value(); }
   // hidden (...,E), any rows of it -> logits (...,V) with the final soft-cap. Differentiable.
   at::Tensor logits(const at::Tensor& hidden) const;
   // targets (...) for hidden (...,E); a negative target is left out. Differentiable.
@@ -41,19 +45,38 @@ class Decoder : public torch::nn::Module {
   void set_recompute(bool recompute) { recompute_ = recompute; }
 
   const ModelConfig& config() const { return config_; }
-  // Gives a layer another attention, with its parameters as they start from the config's seed.
+  // Gives a layer and those that share its keys another attention, with its parameters as they start
+  // from the config's seed. Error: another layer owns this one's keys.
   void set_attention(std::int64_t layer, const AttentionSpec& spec);
   // Where the draws of layers converted from now on start.
   void set_draws(std::uint64_t seed, std::int64_t draw_index);
   std::int64_t layers() const { return static_cast<std::int64_t>(blocks_.size()); }
   const std::shared_ptr<Block>& block(std::int64_t layer) const { return blocks_[layer]; }
   const std::shared_ptr<Embedding>& embedding() const { return embedding_; }
+  // What the layers start from: the embeddings of ids (B,T).
+  struct Start {
+    at::Tensor x;    // (B,T,E)
+    at::Tensor own;  // (B,T,L,P) of the layers' own; undefined where the model has none
+
+    at::Tensor own_of(std::int64_t layer) const {
+      return own.defined() ? own.select(2, layer) : own;
+    }
+  };
+  Start start(const at::Tensor& ids) const;
   // Of the state of one sequence after so many tokens.
   std::int64_t state_bytes(std::int64_t tokens) const;
 
  private:
+  void set_mixer(std::int64_t layer);
+  // The keys of each layer that others share.
+  using SharedKeys = std::vector<KeyValues>;
+  KeyValues* shared_by(std::int64_t layer, SharedKeys& keys) const;
+
   ModelConfig config_;
+  std::vector<bool> is_shared_;  // are the keys of this layer used by later ones, or another's?
   std::shared_ptr<Embedding> embedding_;
+  std::optional<LayerEmbedding> layer_embedding_;
+  std::shared_ptr<Weight> head_;  // null: the embedding
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> norm_;
   bool recompute_ = false;

@@ -24,12 +24,10 @@ template <class Body>
 void on_every_model(const Body& body) {
   for (const Family family : all_families()) {
     for (const bool converted : {false, true}) {
-      SCOPED_TRACE(::testing::Message() << model_type_of(family) << (converted ? ", dark" : ""));
-      ModelConfig config = small_config(family);
-      if (converted) {
-        config.attention[1] = small_dark_spec();
-      }
-      body(*small_decoder(config));
+      SCOPED_TRACE(::testing::Message()
+                   << parts_of(family).model_type << (converted ? ", dark" : ""));
+      const ModelConfig config = small_config(family);
+      body(*small_decoder(converted ? with_second_layer(config, small_dark_spec()) : config));
     }
   }
 }
@@ -157,8 +155,9 @@ TEST(Decoder, RefusesWrongIds) {
   const auto model = small_decoder(small_config(Family::kGemma1));
   DecoderState state;
   ops::expect_error([&] { model->forward(random_ids(1, 3).flatten()); },
-                    "gemma: ids are int64 [3]");
-  ops::expect_error([&] { model->extend(random_ids(1, 0), state); }, "gemma: ids are int64 [1, 0]");
+                    "decoder: ids are int64 [3]");
+  ops::expect_error([&] { model->extend(random_ids(1, 0), state); },
+                    "decoder: ids are int64 [1, 0]");
   ops::expect_error([&] { model->extend(random_ids(1, 3) + 61, state); }, "embedding: id ");
 }
 

@@ -91,6 +91,19 @@ Tensor ExactMixer::extend_ring(const Tensor& q,
                 : attend(q, keys, values, true);
 }
 
+Tensor ExactMixer::extend_shared(const Tensor& q,
+                                 const Tensor& k,
+                                 const Tensor& v,
+                                 const MixerState& before,
+                                 const MixerState& after) {
+  if (shape_.window > 0) {
+    return Mixer::extend_shared(q, k, v, before, after);
+  }
+  const at::NoGradGuard no_gradients;
+  const std::int64_t end = after.tensors[2].item<std::int64_t>();
+  return attend(q, after.tensors[0].slice(2, 0, end), after.tensors[1].slice(2, 0, end), true);
+}
+
 std::int64_t ExactMixer::state_bytes(std::int64_t tokens) const {
   const std::int64_t rows = shape_.window > 0 ? shape_.window : tokens;
   return 2 * shape_.kv_heads * rows * shape_.head_dim * static_cast<std::int64_t>(sizeof(float)) +

@@ -17,6 +17,13 @@ class ExactMixer : public Mixer {
                     const at::Tensor& k,
                     const at::Tensor& v,
                     MixerState& state) override;
+  // Without a window the cache with the new tokens holds all that a sharer sees.
+  at::Tensor extend_shared(const at::Tensor& q,
+                           const at::Tensor& k,
+                           const at::Tensor& v,
+                           const MixerState& before,
+                           const MixerState& after) override;
+  bool shares_by_copy() const override { return shape_.window > 0; }
   std::int64_t state_bytes(std::int64_t tokens) const override;
 
  private:

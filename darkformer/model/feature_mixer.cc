@@ -49,8 +49,23 @@ Tensor initial_factor(std::int64_t groups,
 FeatureMixer::FeatureMixer(const MixerShape& shape,
                            const AttentionSpec& spec,
                            std::uint64_t seed,
-                           std::int64_t draw_index)
-    : shape_(shape), spec_(spec) {
+                           std::int64_t draw_index,
+                           const FeatureMixer* owner)
+    : shape_(shape), spec_(spec), shares_(owner != nullptr) {
+  if (shares_) {
+    draws_ = owner->draws_;
+    factor_ = owner->factor_;
+    key_factor_ = owner->key_factor_;
+    log_weights_ = owner->log_weights_;
+    query_center_ = owner->query_center_;
+    key_center_ = owner->key_center_;
+  } else {
+    register_features(seed, draw_index);
+  }
+  register_gate();
+}
+
+void FeatureMixer::register_features(std::uint64_t seed, std::int64_t draw_index) {
   const Tensor draws = fresh_draws(seed, draw_index);
   draws_ = spec_.kind == AttentionKind::kLfk ? register_parameter("draws", draws)
                                              : register_buffer("draws", draws);
@@ -61,7 +76,6 @@ FeatureMixer::FeatureMixer(const MixerShape& shape,
                                                  : register_buffer("factor", factor);
   }
   register_fitted();
-  register_gate();
 }
 
 void FeatureMixer::register_fitted() {
@@ -110,7 +124,7 @@ Tensor FeatureMixer::fresh_draws(std::uint64_t seed, std::int64_t draw_index) co
 
 void FeatureMixer::redraw(std::uint64_t seed, std::int64_t draw_index) {
   // Learned draws stay, and so do fitted ones: their weights were computed with them.
-  if (spec_.kind != AttentionKind::kLfk && !has_log_weights(spec_.kind)) {
+  if (!shares_ && spec_.kind != AttentionKind::kLfk && !has_log_weights(spec_.kind)) {
     draws_.copy_(fresh_draws(seed, draw_index));
   }
 }

@@ -17,13 +17,16 @@ namespace darkformer {
 //     from data by convert
 //   gate_scale (H), gate_bias (H), gate_weight (H,R): c, b and u of the gate;
 //   bias_t = b + u . (sqrt(scale) M (q_t - a))
+// A layer that uses the keys of an earlier one (`owner`) has a gate of its own; all else is its
+// owner's, the tensors themselves, so that both can use one state.
 // Where M acts before the rotation it is applied by map_queries and map_keys, and the op sees none.
 class FeatureMixer : public Mixer {
  public:
   FeatureMixer(const MixerShape& shape,
                const AttentionSpec& spec,
                std::uint64_t seed,
-               std::int64_t draw_index);
+               std::int64_t draw_index,
+               const FeatureMixer* owner = nullptr);
 
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) override;
   at::Tensor forward_part(AttentionPart part,
@@ -42,6 +45,7 @@ class FeatureMixer : public Mixer {
  private:
   std::int64_t groups() const;
   at::Tensor fresh_draws(std::uint64_t seed, std::int64_t draw_index) const;
+  void register_features(std::uint64_t seed, std::int64_t draw_index);
   void register_fitted();
   void register_gate();
   at::Tensor for_op(const at::Tensor& parameter) const;
@@ -57,6 +61,7 @@ class FeatureMixer : public Mixer {
 
   MixerShape shape_;
   AttentionSpec spec_;
+  bool shares_;  // everything but the gate is another layer's
   at::Tensor draws_, factor_, key_factor_, log_weights_, query_center_, key_center_;
   at::Tensor gate_scale_, gate_bias_, gate_weight_;
 };

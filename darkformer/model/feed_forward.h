@@ -5,17 +5,21 @@
 #include <memory>
 
 #include "darkformer/model/parameters.h"
+#include "darkformer/ops/gated_unit.h"
 
 namespace darkformer {
 
-// x (B,T,E) -> down(gelu(gate x) * up x) (B,T,E).
+struct ModelConfig;
+
+// x (B,T,E) -> down(act(gate x) * up x) (B,T,E).
 class FeedForward : public torch::nn::Module {
  public:
-  FeedForward(const ParameterPlace& place, std::int64_t E, std::int64_t inner);
+  FeedForward(const ModelConfig& config, std::int64_t layer, const ParameterPlace& place);
 
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
+  ops::Activation activation_;
   std::shared_ptr<Projection> gate_, up_, down_;
 };
 

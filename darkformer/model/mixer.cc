@@ -46,12 +46,22 @@ at::Tensor Mixer::forward_part(AttentionPart,
   return forward(q, k, v);
 }
 
+at::Tensor Mixer::extend_shared(const at::Tensor& q,
+                                const at::Tensor& k,
+                                const at::Tensor& v,
+                                const MixerState& before,
+                                const MixerState&) {
+  MixerState copy = before.clone();
+  return extend(q, k, v, copy);
+}
+
 void Mixer::redraw(std::uint64_t, std::int64_t) {}
 
 std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
                                   const AttentionSpec& spec,
                                   std::uint64_t seed,
-                                  std::int64_t draw_index) {
+                                  std::int64_t draw_index,
+                                  const Mixer* owner) {
   require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, "layer ", shape.layer, ": ",
           shape.heads, " heads do not divide among ", shape.kv_heads, " key heads");
   check_attention_spec(spec, shape.head_dim, concat("layer ", shape.layer));
@@ -65,7 +75,8 @@ std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
     case AttentionKind::kRandom:
       return std::make_shared<RandomMixer>(shape, seed, draw_index);
     default:
-      return std::make_shared<FeatureMixer>(shape, spec, seed, draw_index);
+      return std::make_shared<FeatureMixer>(shape, spec, seed, draw_index,
+                                            dynamic_cast<const FeatureMixer*>(owner));
   }
 }
 

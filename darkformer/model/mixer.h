@@ -59,6 +59,16 @@ class Mixer : public torch::nn::Module {
                             const at::Tensor& k,
                             const at::Tensor& v,
                             MixerState& state) = 0;
+  // The same for the queries of another layer on the keys and values of the layer that owns the
+  // state: k and v are that layer's, `before` is its state before these T tokens, `after` the one
+  // with them. `before` may be empty where !shares_by_copy(). Not differentiable.
+  virtual at::Tensor extend_shared(const at::Tensor& q,
+                                   const at::Tensor& k,
+                                   const at::Tensor& v,
+                                   const MixerState& before,
+                                   const MixerState& after);
+  // Do layers that share the keys need a copy of the state before each extend?
+  virtual bool shares_by_copy() const { return true; }
   // Applied to q (B,H,T,D) and k (B,G,T,D) before the rotation; the identity unless the spec says
   // that M acts before it.
   virtual at::Tensor map_queries(const at::Tensor& q) { return q; }
@@ -70,13 +80,15 @@ class Mixer : public torch::nn::Module {
   virtual std::int64_t state_bytes(std::int64_t tokens) const = 0;
 };
 
-// The mixer of a layer. Parameters are named as in the model folder: draws, factor, key_factor,
+// The mixer of a layer; where it shares keys and values with an earlier one, `owner` is that one's
+// mixer, with whose draws, factors, weights and centres it works. Parameters are named as in the model folder: draws, factor, key_factor,
 // log_weights, query_center, key_center, gate_scale, gate_bias, gate_weight; those that training
 // does not touch are buffers. Draws come from (seed, layer, draw_index).
 std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
                                   const AttentionSpec& spec,
                                   std::uint64_t seed,
-                                  std::int64_t draw_index);
+                                  std::int64_t draw_index,
+                                  const Mixer* owner = nullptr);
 
 // state_bytes of the mixer that make_mixer would give, without making one.
 std::int64_t mixer_state_bytes(const MixerShape& shape,

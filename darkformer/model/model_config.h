@@ -1,4 +1,4 @@
-// The shape of a Gemma 1, 2 or 3 (text), and of its conversion, without any tensor.
+// The shape of a decoder of any family, and of its conversion, without any tensor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,21 +9,13 @@
 #include <vector>
 
 #include "darkformer/model/attention_spec.h"
+#include "darkformer/model/family.h"
+#include "darkformer/model/rope.h"
 
 namespace darkformer {
 
-enum class Family : std::uint8_t { kGemma1, kGemma2, kGemma3 };
-
 // Sliding layers see the last sliding_window keys, the query's own included; full ones see all.
 enum class LayerKind : std::uint8_t { kFull, kSliding };
-
-// Pair i of a head is turned by position / factor * base^(-2i/D).
-struct RopeSpec {
-  double base = 10000;
-  double factor = 1;
-
-  bool operator==(const RopeSpec&) const = default;
-};
 
 // Text that a config came from: carried along, never compared.
 struct SourceText {
@@ -47,11 +39,26 @@ struct ModelConfig {
   double query_pre_attn_scalar = 0;  // scores are q.k * query_scale()
   double attn_softcap = 0;           // 0: none
   double final_softcap = 0;          // 0: none
+  Activation activation = Activation::kGeluTanh;
+  bool tied_head = true;     // the head is the embedding
+  bool qkv_bias = false;     // of q_proj, k_proj, v_proj
+  bool output_bias = false;  // of o_proj
+  bool mlp_bias = false;
   RopeSpec rope_full;
   RopeSpec rope_sliding;
   std::vector<LayerKind> layer_kinds;
-  std::int64_t bos_id = 2;
-  std::int64_t pad_id = 0;
+
+  // Gemma 4 alone; zero and false elsewhere.
+  std::int64_t full_head_dim = 0;    // D of full layers; 0: head_dim
+  std::int64_t full_kv_heads = 0;    // G of full layers; 0: kv_heads
+  bool keys_are_values = false;      // full layers have no v_proj
+  std::int64_t shared_layers = 0;    // so many last layers use keys and values of earlier ones
+  bool wide_shared_layers = false;   // whose feed-forward parts are twice as wide
+  std::int64_t per_layer_size = 0;   // of each layer's own embedding of the token; 0: none
+  std::int64_t per_layer_vocab = 0;  // and its vocabulary
+
+  std::int64_t bos_id = 2;  // -1: none
+  std::int64_t pad_id = 0;  // -1: none
   std::vector<std::int64_t> eos_ids = {1};
   std::string dtype = "float32";  // what the file says its weights are
 
@@ -64,8 +71,7 @@ struct ModelConfig {
 
   bool operator==(const ModelConfig&) const = default;
 
-  std::int64_t query_width() const { return heads * head_dim; }
-  std::int64_t kv_width() const { return kv_heads * head_dim; }
+  const FamilyParts& parts() const { return parts_of(family); }
   double query_scale() const;  // query_pre_attn_scalar^(-1/2)
   bool is_sliding(std::int64_t layer) const { return layer_kinds[layer] == LayerKind::kSliding; }
   const RopeSpec& rope(std::int64_t layer) const {
@@ -73,39 +79,50 @@ struct ModelConfig {
   }
   // 0: the layer sees everything before it.
   std::int64_t window(std::int64_t layer) const { return is_sliding(layer) ? sliding_window : 0; }
-  bool has_post_norms() const { return family != Family::kGemma1; }
-  bool has_qk_norm() const { return family == Family::kGemma3; }
+  std::int64_t head_dim_of(std::int64_t layer) const;
+  std::int64_t kv_heads_of(std::int64_t layer) const;
+  std::int64_t query_width(std::int64_t layer) const { return heads * head_dim_of(layer); }
+  std::int64_t kv_width(std::int64_t layer) const {
+    return kv_heads_of(layer) * head_dim_of(layer);
+  }
+  std::int64_t intermediate_of(std::int64_t layer) const;
+  // The layer whose keys and values this one uses: itself, or an earlier one of its kind; -1 where
+  // there is none (which check_model_config refuses).
+  std::int64_t key_layer(std::int64_t layer) const;
+  bool owns_keys(std::int64_t layer) const { return layer < layers - shared_layers; }
+  bool values_are_keys(std::int64_t layer) const { return keys_are_values && !is_sliding(layer); }
+  // The later layers that use the keys and values of this one.
+  std::vector<std::int64_t> sharers(std::int64_t layer) const;
   // Is any layer not exact?
   bool is_converted() const;
 };
 
-// A model of the family with the sizes of its class in Hugging Face's transformers (gemma-7b,
-// gemma-2-2b, and for Gemma 3 a size that nobody released).
+// A model of the family with the sizes of its class in Hugging Face's transformers.
 ModelConfig default_model_config(Family family);
 
-// "gemma", "gemma2", "gemma3_text".
-std::string_view model_type_of(Family family);
-
-// The layer kinds of a family: Gemma 1 full; Gemma 2 and 3 sliding but for every `pattern`-th
-// layer.
+// The layer kinds of a family where its configs do not say: Gemma 2 to 4 sliding but for every
+// `pattern`-th layer (and Gemma 4's last); full elsewhere.
 std::vector<LayerKind> default_layer_kinds(Family family,
                                            std::int64_t layers,
                                            std::int64_t pattern);
-inline constexpr std::int64_t kGemma2Pattern = 2;
-inline constexpr std::int64_t kGemma3Pattern = 6;
+std::int64_t default_pattern(Family family);
 
 inline constexpr std::int64_t kMostLayers = 10'000;  // far above any model
+
+// How many layers use the keys of the layer that owns this one's.
+std::int64_t key_group_size(const ModelConfig& config, std::int64_t layer);
 
 // Error naming `source` and the field unless every number is possible and the numbers fit together.
 void check_model_config(const ModelConfig& config, const std::string& source);
 
-// Weights of the exact model; the tied head is counted once.
+// Weights of the exact model; a tied head is counted once.
 std::int64_t parameter_count(const ModelConfig& config);
 
-// Reads a config.json of any of the three families, nested (text_config) or not, converted or not.
-// Missing keys take the family's defaults; only model_type is required. Error, naming the file and
-// the field: not JSON, another model_type, features we do not have (bidirectional attention,
-// biases, an untied head, other rotations), absurd numbers, a darkformer section that is newer than
+// Reads a config.json of any family, nested (text_config) or not, converted or not, in the spelling
+// of transformers 4 (rope_theta, rope_scaling, torch_dtype) or 5 (rope_parameters, dtype). Missing
+// keys take the family's defaults; only model_type is required. Error, naming the file and the
+// field: not JSON, another model_type, features we do not have (bidirectional attention, mixtures of
+// experts, other activations or rotations), absurd numbers, a darkformer section that is newer than
 // this program.
 ModelConfig read_model_config(const std::filesystem::path& file);
 ModelConfig parse_model_config(std::string_view text, const std::string& source);

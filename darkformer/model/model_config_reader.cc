@@ -10,6 +10,7 @@
 #include "darkformer/model/attention_spec_json.h"
 #include "darkformer/model/model_config.h"
 #include "darkformer/model/model_config_keys.h"
+#include "darkformer/model/rope_json.h"
 
 namespace darkformer {
 namespace {
@@ -49,7 +50,10 @@ class ConfigReader {
 
   ModelConfig read() {
     refuse_unsupported();
+    read_activation();
+    read_head_and_biases();
     read_sizes();
+    read_gemma4();
     read_softcaps();
     read_layer_kinds();
     read_rope();
@@ -64,25 +68,28 @@ class ConfigReader {
   }
 
  private:
-  // model_type "gemma3" nests the language model; its own keys are a Gemma3TextConfig's.
+  // A multimodal model_type nests the language model; its own keys are that one's.
   void read_family() {
     const auto type = get_value<std::string>(document_, "model_type", source_);
     static const OrderedJson nothing = OrderedJson::object();
     text_ = &document_;
-    if (type == "gemma3") {
-      text_ = has_object(document_, "text_config") ? &document_["text_config"] : &nothing;
-      const auto inner = find_value<std::string>(*text_, "model_type", source_);
-      require(inner.value_or("gemma3_text") == "gemma3_text", source_,
-              ": \"text_config.model_type\" is ", printable(inner.value_or("")),
-              "; wanted gemma3_text");
+    for (const FamilyParts& parts : all_family_parts()) {
+      if (type == parts.model_type) {
+        config_ = default_model_config(parts.family);
+        return;
+      }
+      if (type == parts.wrapped_type) {
+        text_ = has_object(document_, "text_config") ? &document_["text_config"] : &nothing;
+        const auto inner = find_value<std::string>(*text_, "model_type", source_);
+        require(inner.value_or(std::string(parts.model_type)) == parts.model_type, source_,
+                ": \"text_config.model_type\" is ", printable(inner.value_or("")), "; wanted ",
+                parts.model_type);
+        config_ = default_model_config(parts.family);
+        return;
+      }
     }
-    const Family family = type == "gemma"    ? Family::kGemma1
-                          : type == "gemma2" ? Family::kGemma2
-                                             : Family::kGemma3;
-    require(family != Family::kGemma3 || type == "gemma3" || type == "gemma3_text", source_,
-            ": \"model_type\" is ", printable(type),
-            "; wanted gemma, gemma2, gemma3_text or gemma3");
-    config_ = default_model_config(family);
+    fail(source_, ": \"model_type\" is ", printable(type), ", which is not supported; wanted ",
+         model_type_names());
   }
 
   template <class Value>
@@ -100,18 +107,39 @@ class ConfigReader {
     const bool causal = direction == holder_of_direction.end() || direction->is_null() ||
                         *direction == false || *direction == "vision";
     require(causal, source_, ": \"use_bidirectional_attention\" is set; only causal models work");
-    require(!field("attention_bias", false), source_,
-            ": \"attention_bias\" is true; no Gemma has it");
-    require(find_value<bool>(holder("tie_word_embeddings"), "tie_word_embeddings", source_)
-                .value_or(true),
-            source_, ": \"tie_word_embeddings\" is false; Gemma's head is its embedding");
-    const auto activation =
-        find_value<std::string>(*text_, "hidden_activation", source_).value_or("gelu_pytorch_tanh");
+    for (const char* key : {"enable_moe_block", "num_experts", "num_local_experts"}) {
+      const auto found = text_->find(key);
+      const bool absent =
+          found == text_->end() || found->is_null() || *found == false || *found == 0;
+      require(absent, source_, ": \"", key, "\" is set; mixtures of experts are not supported");
+    }
+  }
+
+  // Gemma's configs say hidden_activation, the others hidden_act.
+  void read_activation() {
+    const char* key = config_.parts().scales_embedding ? "hidden_activation" : "hidden_act";
+    const auto name = find_value<std::string>(*text_, key, source_);
+    if (!name) {
+      return;
+    }
     // Old files of Gemma 1 say "gelu" and mean the tanh form all the same.
-    const bool gelu = activation == "gelu_pytorch_tanh" ||
-                      (activation == "gelu" && config_.family == Family::kGemma1);
-    require(gelu, source_, ": \"hidden_activation\" is ", printable(activation),
-            "; wanted gelu_pytorch_tanh");
+    const bool gelu = *name == "gelu_pytorch_tanh" || *name == "gelu_tanh" ||
+                      (*name == "gelu" && config_.family == Family::kGemma1);
+    require(gelu || *name == "silu" || *name == "swish", source_, ": \"", key, "\" is ",
+            printable(*name), "; wanted gelu_pytorch_tanh or silu");
+    config_.activation = gelu ? Activation::kGeluTanh : Activation::kSilu;
+  }
+
+  void read_head_and_biases() {
+    config_.tied_head =
+        find_value<bool>(holder("tie_word_embeddings"), "tie_word_embeddings", source_)
+            .value_or(config_.tied_head);
+    if (config_.family != Family::kMistral && config_.family != Family::kQwen2) {
+      config_.qkv_bias = config_.output_bias = field("attention_bias", false);
+    }
+    if (config_.family == Family::kLlama) {
+      config_.mlp_bias = field("mlp_bias", false);
+    }
   }
 
   void read_sizes() {
@@ -120,19 +148,50 @@ class ConfigReader {
     config_.intermediate_size = field("intermediate_size", config_.intermediate_size);
     config_.layers = field("num_hidden_layers", config_.layers);
     config_.heads = field("num_attention_heads", config_.heads);
-    config_.kv_heads = field("num_key_value_heads", config_.kv_heads);
-    config_.head_dim = field("head_dim", config_.head_dim);
+    read_heads();
     config_.max_positions = field("max_position_embeddings", config_.max_positions);
     config_.rms_norm_eps = field("rms_norm_eps", config_.rms_norm_eps);
-    if (config_.family == Family::kGemma1) {
-      config_.query_pre_attn_scalar = static_cast<double>(config_.head_dim);
-    } else {
-      config_.query_pre_attn_scalar = field("query_pre_attn_scalar", config_.query_pre_attn_scalar);
-      config_.sliding_window = field("sliding_window", config_.sliding_window);
-    }
     for (const char* key : {"torch_dtype", "dtype"}) {
       config_.dtype = find_value<std::string>(holder(key), key, source_).value_or(config_.dtype);
     }
+  }
+
+  bool is_null(const char* key) const {
+    const auto found = text_->find(key);
+    return found != text_->end() && found->is_null();
+  }
+
+  void read_heads() {
+    const bool gemma = config_.parts().scales_embedding;
+    // Where the others do not say, a head takes its share of the hidden size, and each has its keys.
+    const bool derived = !gemma && config_.family != Family::kQwen3 && config_.heads > 0;
+    config_.head_dim =
+        field("head_dim", derived ? config_.hidden_size / config_.heads : config_.head_dim);
+    const bool all = is_null("num_key_value_heads") || config_.family == Family::kLlama;
+    config_.kv_heads =
+        field("num_key_value_heads", !gemma && all ? config_.heads : config_.kv_heads);
+    if (config_.family == Family::kGemma2 || config_.family == Family::kGemma3) {
+      config_.query_pre_attn_scalar = field("query_pre_attn_scalar", config_.query_pre_attn_scalar);
+    } else if (config_.family != Family::kGemma4) {
+      config_.query_pre_attn_scalar = static_cast<double>(config_.head_dim);
+    }
+  }
+
+  void read_gemma4() {
+    if (config_.family != Family::kGemma4) {
+      return;
+    }
+    config_.full_head_dim =
+        is_null("global_head_dim") ? 0 : field("global_head_dim", config_.full_head_dim);
+    config_.keys_are_values = field("attention_k_eq_v", false);
+    config_.full_kv_heads =
+        config_.keys_are_values ? field("num_global_key_value_heads", std::int64_t{0}) : 0;
+    config_.shared_layers = field("num_kv_shared_layers", std::int64_t{0});
+    config_.wide_shared_layers = field("use_double_wide_mlp", false);
+    config_.per_layer_size = is_null("hidden_size_per_layer_input")
+                                 ? 0
+                                 : field("hidden_size_per_layer_input", config_.per_layer_size);
+    config_.per_layer_vocab = field("vocab_size_per_layer_input", config_.per_layer_vocab);
   }
 
   // Here null is not the same as missing: it switches the cap off.
@@ -147,8 +206,10 @@ class ConfigReader {
     return value;
   }
   void read_softcaps() {
-    if (config_.family != Family::kGemma1) {
+    if (config_.family == Family::kGemma2 || config_.family == Family::kGemma3) {
       config_.attn_softcap = softcap("attn_logit_softcapping", config_.attn_softcap);
+    }
+    if (config_.parts().post_norms) {  // Gemma 2 and later
       config_.final_softcap = softcap("final_logit_softcapping", config_.final_softcap);
     }
   }
@@ -160,23 +221,69 @@ class ConfigReader {
       return;  // check_model_config says so, before anything is sized by it
     }
     config_.attention.resize(config_.layers);
-    const auto names = read_strings(*text_, "layer_types", source_);
-    if (names.empty() || config_.family == Family::kGemma1) {
-      config_.layer_kinds = default_layer_kinds(config_.family, config_.layers, read_pattern());
+    choose_layer_kinds();
+    require(config_.layer_kinds.size() == config_.attention.size(), source_,
+            ": \"layer_types\" has ", config_.layer_kinds.size(), " entries for ", config_.layers,
+            " layers");
+  }
+
+  void choose_layer_kinds() {
+    switch (config_.family) {
+      case Family::kGemma1:
+      case Family::kLlama:
+        config_.layer_kinds.assign(config_.layers, LayerKind::kFull);
+        return;
+      case Family::kMistral:  // all layers slide, or none
+        config_.sliding_window =
+            is_null("sliding_window") ? 0 : field("sliding_window", config_.sliding_window);
+        config_.layer_kinds.assign(
+            config_.layers, is_null("sliding_window") ? LayerKind::kFull : LayerKind::kSliding);
+        return;
+      case Family::kQwen2:
+      case Family::kQwen3:
+        read_qwen_layer_kinds();
+        return;
+      default:
+        config_.sliding_window = field("sliding_window", config_.sliding_window);
+        if (!read_layer_types()) {
+          config_.layer_kinds = default_layer_kinds(config_.family, config_.layers, read_pattern());
+        }
+        if (config_.family == Family::kGemma4) {
+          config_.layer_kinds.back() = LayerKind::kFull;  // whatever the file says
+        }
+    }
+  }
+
+  // With use_sliding_window the layers from max_window_layers on slide.
+  void read_qwen_layer_kinds() {
+    constexpr std::int64_t kDefaultWindow = 4096, kDefaultFirst = 28;
+    const bool slides = field("use_sliding_window", false) && !is_null("sliding_window");
+    config_.sliding_window = slides ? field("sliding_window", kDefaultWindow) : 0;
+    if (read_layer_types()) {
       return;
     }
+    const std::int64_t first = field("max_window_layers", kDefaultFirst);
+    for (std::int64_t i = 0; i < config_.layers; ++i) {
+      config_.layer_kinds.push_back(slides && i >= first ? LayerKind::kSliding : LayerKind::kFull);
+    }
+  }
+
+  // False: the config does not name them.
+  bool read_layer_types() {
+    const auto names = read_strings(*text_, "layer_types", source_);
     for (const std::string& name : names) {
       require(name == kSlidingName || name == kFullName, source_, ": \"layer_types\" holds ",
               printable(name), "; wanted ", kSlidingName, " or ", kFullName);
       config_.layer_kinds.push_back(name == kSlidingName ? LayerKind::kSliding : LayerKind::kFull);
     }
+    return !names.empty();
   }
 
   std::int64_t read_pattern() const {
+    std::int64_t pattern = default_pattern(config_.family);
     if (config_.family != Family::kGemma3) {
-      return kGemma2Pattern;
+      return pattern;
     }
-    std::int64_t pattern = kGemma3Pattern;
     for (const char* key : {"_sliding_window_pattern", "sliding_window_pattern"}) {
       pattern = field(key, pattern);
       require(pattern >= 1, source_, ": \"", key, "\" is ", pattern, "; wanted 1 or more");
@@ -184,29 +291,21 @@ class ConfigReader {
     return pattern;
   }
 
-  // {"rope_type" or "type": "linear", "factor": 8}, and in rope_parameters also "rope_theta".
-  RopeSpec rope_from(const OrderedJson& object, RopeSpec fallback) const {
-    RopeSpec rope = fallback;
-    const auto named = find_value<std::string>(object, "rope_type", source_);
-    const auto type =
-        named ? *named : find_value<std::string>(object, "type", source_).value_or("default");
-    require(type == "linear" || type == "default", source_, ": rope_type is ", printable(type),
-            "; wanted linear or default");
-    rope.base = find_value<double>(object, "rope_theta", source_).value_or(rope.base);
-    rope.factor = type == "linear" ? get_value<double>(object, "factor", source_) : 1;
-    return rope;
+  RopeSpec rope_from(const OrderedJson& object, const RopeSpec& fallback) const {
+    return read_rope_spec(object, fallback.base, config_.max_positions, source_);
   }
 
   void read_rope() {
-    RopeSpec full{field("rope_theta", config_.rope_full.base), 1};
-    RopeSpec sliding{field("rope_local_base_freq", config_.rope_sliding.base), 1};
+    RopeSpec full = config_.rope_full, sliding = config_.rope_sliding;
+    full.base = field("rope_theta", full.base);
+    sliding.base = field("rope_local_base_freq", sliding.base);
     if (has_object(*text_, "rope_scaling")) {
       full = rope_from((*text_)["rope_scaling"], full);
     }
     if (has_object(*text_, "rope_parameters")) {
       const OrderedJson& both = (*text_)["rope_parameters"];
       const bool nested = has_object(both, kFullName) || has_object(both, kSlidingName);
-      if (!nested) {
+      if (!nested && !both.empty()) {
         full = rope_from(both, full);
       }
       if (has_object(both, kFullName)) {
@@ -217,17 +316,19 @@ class ConfigReader {
       }
     }
     config_.rope_full = full;
-    config_.rope_sliding = config_.family == Family::kGemma3 ? sliding : full;
+    const bool two = config_.family == Family::kGemma3 || config_.family == Family::kGemma4;
+    config_.rope_sliding = two ? sliding : full;
+  }
+
+  std::int64_t id_or_none(const char* key, std::int64_t fallback) const {
+    const OrderedJson& object = holder(key);
+    const bool none = object.contains(key) && object[key].is_null();
+    return none ? -1 : find_value<std::int64_t>(object, key, source_).value_or(fallback);
   }
 
   void read_ids() {
-    config_.bos_id = find_value<std::int64_t>(holder("bos_token_id"), "bos_token_id", source_)
-                         .value_or(config_.bos_id);
-    const OrderedJson& pads = holder("pad_token_id");
-    const bool no_pad = pads.contains("pad_token_id") && pads["pad_token_id"].is_null();
-    config_.pad_id =
-        no_pad ? -1
-               : find_value<std::int64_t>(pads, "pad_token_id", source_).value_or(config_.pad_id);
+    config_.bos_id = id_or_none("bos_token_id", config_.bos_id);
+    config_.pad_id = id_or_none("pad_token_id", config_.pad_id);
     const OrderedJson& ends = holder("eos_token_id");
     const auto eos = ends.find("eos_token_id");
     if (eos != ends.end() && eos->is_array()) {
@@ -274,8 +375,9 @@ class ConfigReader {
     require(layers->size() == config_.attention.size(), where, ": \"layers\" has ", layers->size(),
             " entries, the model has ", config_.layers, " layers");
     for (std::size_t i = 0; i < layers->size(); ++i) {
-      config_.attention[i] = read_attention_spec((*layers)[i], config_.head_dim,
-                                                 where + ".layers[" + std::to_string(i) + "]");
+      config_.attention[i] =
+          read_attention_spec((*layers)[i], config_.head_dim_of(static_cast<std::int64_t>(i)),
+                              where + ".layers[" + std::to_string(i) + "]");
     }
   }
 

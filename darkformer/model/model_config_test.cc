@@ -85,7 +85,7 @@ TEST(ModelConfig, ParameterCountsOfTheReleasedModels) {
   for (const Released& model : kReleased) {
     const ModelConfig config = parse(released_json(model));
     EXPECT_EQ(parameter_count(config), model.parameters) << model.name;
-    EXPECT_EQ(2 * config.layers * config.kv_width() * 4, model.kv_bytes) << model.name;
+    EXPECT_EQ(2 * config.layers * config.kv_width(0) * 4, model.kv_bytes) << model.name;
   }
 }
 
@@ -285,7 +285,7 @@ TEST(ModelConfig, MadeInMemoryWrittenAndReadBack) {
     config.rope_full.factor = 8;
     config.rope_sliding = family == Family::kGemma3 ? RopeSpec{9e3, 2} : config.rope_full;
     EXPECT_EQ(parse_text(model_config_text(config)), config);
-    EXPECT_EQ(OrderedJson::parse(model_config_text(config))["model_type"], model_type_of(family));
+    EXPECT_EQ(OrderedJson::parse(model_config_text(config))["model_type"], parts_of(family).model_type);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "darkformer/model/attention_spec_json.h"
 #include "darkformer/model/model_config.h"
 #include "darkformer/model/model_config_keys.h"
+#include "darkformer/model/rope_json.h"
 
 namespace darkformer {
 namespace {
@@ -17,37 +18,57 @@ using config_keys::kFullName;
 using config_keys::kSection;
 using config_keys::kSlidingName;
 
+OrderedJson id_json(std::int64_t id) {
+  return id < 0 ? OrderedJson(nullptr) : OrderedJson(id);
+}
+
 OrderedJson ids_json(const std::vector<std::int64_t>& ids) {
-  return ids.size() == 1 ? OrderedJson(ids[0]) : OrderedJson(ids);
+  return ids.empty()       ? OrderedJson(nullptr)
+         : ids.size() == 1 ? OrderedJson(ids[0])
+                           : OrderedJson(ids);
 }
 
 OrderedJson softcap_json(double cap) {
   return cap > 0 ? OrderedJson(cap) : OrderedJson(nullptr);
 }
 
-OrderedJson rope_json(const RopeSpec& rope) {
-  OrderedJson json;
-  json["rope_type"] = rope.factor == 1 ? "default" : "linear";
+OrderedJson rope_with_base(const RopeSpec& rope) {
+  OrderedJson json = rope_spec_json(rope);
   json["rope_theta"] = rope.base;
-  if (rope.factor != 1) {
-    json["factor"] = rope.factor;
-  }
   return json;
 }
 
+bool is_default(const RopeSpec& rope) {
+  return rope.kind == RopeKind::kDefault;
+}
+
+// Under the names of transformers 4, where they can say it.
 void put_rope(const ModelConfig& config, OrderedJson& fields) {
-  fields["rope_theta"] = config.rope_full.base;
-  fields["rope_scaling"] = nullptr;
-  if (config.rope_full.factor != 1) {
-    fields["rope_scaling"] = {{"factor", config.rope_full.factor}, {"rope_type", "linear"}};
+  const bool two = config.family == Family::kGemma3 || config.family == Family::kGemma4;
+  if (config.family == Family::kGemma4 || (two && !is_default(config.rope_sliding))) {
+    fields["rope_parameters"] = {{kFullName, rope_with_base(config.rope_full)},
+                                 {kSlidingName, rope_with_base(config.rope_sliding)}};
+    return;
   }
-  if (config.family == Family::kGemma3) {
+  fields["rope_theta"] = config.rope_full.base;
+  fields["rope_scaling"] =
+      is_default(config.rope_full) ? OrderedJson(nullptr) : rope_spec_json(config.rope_full);
+  if (two) {
     fields["rope_local_base_freq"] = config.rope_sliding.base;
   }
-  if (config.rope_sliding.factor != config.rope_full.factor && config.rope_sliding.factor != 1) {
-    fields["rope_parameters"] = {{kFullName, rope_json(config.rope_full)},
-                                 {kSlidingName, rope_json(config.rope_sliding)}};
-  }
+}
+
+// What Gemma 4 has besides.
+void put_gemma4(const ModelConfig& config, OrderedJson& fields) {
+  fields["global_head_dim"] =
+      config.full_head_dim > 0 ? OrderedJson(config.full_head_dim) : OrderedJson(nullptr);
+  fields["attention_k_eq_v"] = config.keys_are_values;
+  fields["num_global_key_value_heads"] =
+      config.full_kv_heads > 0 ? OrderedJson(config.full_kv_heads) : OrderedJson(nullptr);
+  fields["num_kv_shared_layers"] = config.shared_layers;
+  fields["use_double_wide_mlp"] = config.wide_shared_layers;
+  fields["hidden_size_per_layer_input"] = config.per_layer_size;
+  fields["vocab_size_per_layer_input"] = config.per_layer_vocab;
 }
 
 void put_layer_kinds(const ModelConfig& config, OrderedJson& fields) {
@@ -66,6 +87,18 @@ void put_layer_kinds(const ModelConfig& config, OrderedJson& fields) {
   }
 }
 
+void put_later_gemma(const ModelConfig& config, OrderedJson& fields) {
+  if (config.family == Family::kGemma4) {
+    put_gemma4(config, fields);
+  } else {
+    fields["query_pre_attn_scalar"] = config.query_pre_attn_scalar;
+    fields["attn_logit_softcapping"] = softcap_json(config.attn_softcap);
+  }
+  fields["final_logit_softcapping"] = softcap_json(config.final_softcap);
+  fields["sliding_window"] = config.sliding_window;
+  put_layer_kinds(config, fields);
+}
+
 // What a config.json of the family says of this config, under the names of transformers 4.
 OrderedJson known_fields(const ModelConfig& config) {
   OrderedJson fields;
@@ -79,12 +112,29 @@ OrderedJson known_fields(const ModelConfig& config) {
   fields["max_position_embeddings"] = config.max_positions;
   fields["rms_norm_eps"] = config.rms_norm_eps;
   put_rope(config, fields);
-  if (config.family != Family::kGemma1) {
-    fields["query_pre_attn_scalar"] = config.query_pre_attn_scalar;
-    fields["attn_logit_softcapping"] = softcap_json(config.attn_softcap);
-    fields["final_logit_softcapping"] = softcap_json(config.final_softcap);
-    fields["sliding_window"] = config.sliding_window;
-    put_layer_kinds(config, fields);
+  const bool biased = config.family != Family::kMistral && config.family != Family::kQwen2;
+  if (biased) {
+    fields["attention_bias"] = config.qkv_bias;
+  }
+  switch (config.family) {
+    case Family::kGemma1:
+      break;
+    case Family::kLlama:
+      fields["mlp_bias"] = config.mlp_bias;
+      break;
+    case Family::kMistral:
+      fields["sliding_window"] =
+          config.sliding_window > 0 ? OrderedJson(config.sliding_window) : OrderedJson(nullptr);
+      break;
+    case Family::kQwen2:
+    case Family::kQwen3:
+      fields["use_sliding_window"] = config.sliding_window > 0;
+      fields["sliding_window"] =
+          config.sliding_window > 0 ? OrderedJson(config.sliding_window) : OrderedJson(nullptr);
+      put_layer_kinds(config, fields);
+      break;
+    default:
+      put_later_gemma(config, fields);
   }
   return fields;
 }
@@ -92,9 +142,10 @@ OrderedJson known_fields(const ModelConfig& config) {
 // Keys that stand outside text_config.
 OrderedJson outer_fields(const ModelConfig& config) {
   OrderedJson fields;
-  fields["bos_token_id"] = config.bos_id;
+  fields["bos_token_id"] = id_json(config.bos_id);
   fields["eos_token_id"] = ids_json(config.eos_ids);
-  fields["pad_token_id"] = config.pad_id < 0 ? OrderedJson(nullptr) : OrderedJson(config.pad_id);
+  fields["pad_token_id"] = id_json(config.pad_id);
+  fields["tie_word_embeddings"] = config.tied_head;
   fields["torch_dtype"] = config.dtype;
   return fields;
 }
@@ -116,12 +167,15 @@ void put_changes(const OrderedJson& before, const OrderedJson& after, OrderedJso
 OrderedJson fresh_document(const ModelConfig& config) {
   OrderedJson document;
   document["architectures"] = config.architectures;
-  document["attention_bias"] = false;
   document["attention_dropout"] = 0.0;
-  document["model_type"] = model_type_of(config.family);
-  document["hidden_activation"] = "gelu_pytorch_tanh";
-  if (config.family == Family::kGemma1) {
-    document["hidden_act"] = "gelu_pytorch_tanh";
+  document["model_type"] = config.parts().model_type;
+  const char* activation =
+      config.activation == Activation::kGeluTanh ? "gelu_pytorch_tanh" : "silu";
+  if (config.parts().scales_embedding) {
+    document["hidden_activation"] = activation;
+  }
+  if (config.family == Family::kGemma1 || !config.parts().scales_embedding) {
+    document["hidden_act"] = activation;
   }
   put_changes(OrderedJson::object(), known_fields(config), document);
   put_changes(OrderedJson::object(), outer_fields(config), document);

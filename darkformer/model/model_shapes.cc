@@ -38,8 +38,7 @@ ModelConfig config_of(const Shape& shape) {
   config.vocab_size = shape.vocabulary;
   config.sliding_window = shape.window;
   config.layer_kinds =
-      default_layer_kinds(shape.family, shape.layers,
-                          shape.family == Family::kGemma3 ? kGemma3Pattern : kGemma2Pattern);
+      default_layer_kinds(shape.family, shape.layers, default_pattern(shape.family));
   config.attention.assign(static_cast<std::size_t>(shape.layers), AttentionSpec{});
   config.dtype = "bfloat16";
   return config;

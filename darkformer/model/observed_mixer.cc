@@ -18,6 +18,14 @@ class ObservedMixer : public Mixer {
   Tensor extend(const Tensor& q, const Tensor& k, const Tensor& v, MixerState& state) override {
     return tell(q, k, v, inner_->extend(q, k, v, state));
   }
+  Tensor extend_shared(const Tensor& q,
+                       const Tensor& k,
+                       const Tensor& v,
+                       const MixerState& before,
+                       const MixerState& after) override {
+    return tell(q, k, v, inner_->extend_shared(q, k, v, before, after));
+  }
+  bool shares_by_copy() const override { return inner_->shares_by_copy(); }
   Tensor map_queries(const Tensor& q) override { return inner_->map_queries(q); }
   Tensor map_keys(const Tensor& k) override { return inner_->map_keys(k); }
   std::int64_t state_bytes(std::int64_t tokens) const override {

@@ -25,8 +25,8 @@ class ParameterPlace {
       : make_(make), prefix_(std::move(prefix)) {}
 
   ParameterPlace child(const std::string& name) const { return {make_, prefix_ + name + "."}; }
-  at::Tensor weight(const std::vector<std::int64_t>& shape) const {
-    return make_(prefix_ + "weight", shape);
+  at::Tensor tensor(const char* name, const std::vector<std::int64_t>& shape) const {
+    return make_(prefix_ + name, shape);
   }
 
  private:
@@ -47,25 +47,34 @@ class Weight : public torch::nn::Module {
   at::Tensor value_;
 };
 
-// x -> x W^T, W (out, in).
+// x -> x W^T + b, W (out, in), b (out) where there is one.
 class Projection : public Weight {
  public:
-  Projection(const ParameterPlace& place, std::int64_t in, std::int64_t out)
-      : Weight(place, {out, in}) {}
+  Projection(const ParameterPlace& place, std::int64_t in, std::int64_t out, bool biased = false);
 
   at::Tensor forward(const at::Tensor& x) const;
+  // (heads D,in) <- M (heads D,in) for maps M (heads,D,D), as float32; the bias alike.
+  void map_heads(const at::Tensor& maps);
+
+ private:
+  at::Tensor bias_;  // undefined: none
 };
 
-// x -> x / rms(x) (1 + w), w (size).
+// How a model's norms are: x -> x / rms(x) (unit + w).
+struct NormStyle {
+  double epsilon = 1e-6;
+  double unit = 1;
+};
+
 class Norm : public Weight {
  public:
-  Norm(const ParameterPlace& place, std::int64_t size, double epsilon)
-      : Weight(place, {size}), epsilon_(epsilon) {}
+  Norm(const ParameterPlace& place, std::int64_t size, const NormStyle& style)
+      : Weight(place, {size}), style_(style) {}
 
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
-  double epsilon_;
+  NormStyle style_;
 };
 
 }  // namespace darkformer

@@ -9,13 +9,14 @@
 
 namespace darkformer {
 
-using TensorFunction = std::function<at::Tensor(const at::Tensor&)>;
+using TensorsFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
-// run(x), of which only x is kept for the backward pass, which calls run(x) once more and takes its
-// gradients. The same bits as without, for a run that depends on x and `parameters` (those that ask
-// for gradients) alone and gives a tensor of its own. First derivatives only.
-at::Tensor recomputed(TensorFunction run,
-                      const at::Tensor& x,
-                      const std::vector<at::Tensor>& parameters);
+// run(inputs), of which only the inputs are kept for the backward pass, which calls run once more
+// and takes its gradients. The same bits as without, for a run that depends on the inputs (of which
+// some may be undefined) and `parameters` (those that ask for gradients) alone and gives tensors of
+// its own. First derivatives only.
+std::vector<at::Tensor> recomputed(TensorsFunction run,
+                                   const std::vector<at::Tensor>& inputs,
+                                   const std::vector<at::Tensor>& parameters);
 
 }  // namespace darkformer

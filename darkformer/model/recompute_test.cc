@@ -45,14 +45,12 @@ void expect_same_bits(Decoder& model) {
 }
 
 ModelConfig mixed_config(Family family) {
-  ModelConfig config = small_config(family);
-  config.attention[1] = small_dark_spec();
-  return config;
+  return with_second_layer(small_config(family), small_dark_spec());
 }
 
 TEST(Recompute, GivesTheSameBits) {
   for (const Family family : all_families()) {
-    SCOPED_TRACE(model_type_of(family));
+    SCOPED_TRACE(parts_of(family).model_type);
     expect_same_bits(*small_decoder(mixed_config(family)));
   }
 }
@@ -68,11 +66,11 @@ TEST(Recompute, GivesTheSameBitsWhereMostIsFrozen) {
 TEST(Recompute, RunsOnceForwardAndOnceBackward) {
   int runs = 0;
   const at::Tensor w = at::full({3}, 2.0F).requires_grad_(), x = at::arange(3, at::kFloat);
-  const auto square = [&](const at::Tensor& input) {
+  const auto square = [&](const std::vector<at::Tensor>& in) {
     ++runs;
-    return input * w * w;
+    return std::vector<at::Tensor>{in[0] * w * w};
   };
-  const at::Tensor y = recomputed(square, x, {w});
+  const at::Tensor y = recomputed(square, {x}, {w})[0];
   EXPECT_EQ(runs, 1);
   EXPECT_TRUE(y.requires_grad());
   y.sum().backward();
@@ -82,9 +80,24 @@ TEST(Recompute, RunsOnceForwardAndOnceBackward) {
 
 TEST(Recompute, WithoutGradientsItIsTheFunction) {
   const at::Tensor x = at::ones({2});
-  const at::Tensor y = recomputed([](const at::Tensor& input) { return input + 1; }, x, {});
+  const auto next = [](const std::vector<at::Tensor>& in) {
+    return std::vector<at::Tensor>{in[0] + 1};
+  };
+  const at::Tensor y = recomputed(next, {x}, {})[0];
   EXPECT_FALSE(y.requires_grad());
   EXPECT_TRUE(y.equal(x + 1));
+}
+
+TEST(Recompute, TakesAndGivesSeveral) {
+  const at::Tensor x = at::arange(3, at::kFloat).requires_grad_(),
+                   z = at::full({3}, 5.0F).requires_grad_();
+  const auto both = [](const std::vector<at::Tensor>& in) {
+    return std::vector<at::Tensor>{in[0] * in[2], in[0] + in[2]};
+  };
+  const auto y = recomputed(both, {x, at::Tensor(), z}, {});
+  (2 * y[0]).sum().backward();  // the second is not used
+  EXPECT_TRUE(x.grad().equal(2 * z));
+  EXPECT_TRUE(z.grad().equal(2 * x));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "darkformer/ops/dark_attention.h"
 #include "darkformer/ops/draw_features.h"
 #include "darkformer/ops/exact_attention.h"
-#include "darkformer/ops/geglu.h"
+#include "darkformer/ops/gated_unit.h"
 #include "darkformer/ops/linear.h"
 #include "darkformer/ops/random_attention.h"
 #include "darkformer/ops/rms_norm.h"
@@ -98,6 +98,15 @@ Tensor rotated(const Tensor& x, double base, double factor, int64_t start) {
   return rotary(x, rotary_table(x.size(3), base, factor, start + x.size(2)), start);
 }
 
+// The norms of Gemma 1 to 3, whose weights are offsets from one.
+Tensor norm(const Tensor& x, const Tensor& weight, double epsilon) {
+  return rms_norm(x, weight, epsilon);
+}
+
+Tensor geglu(const Tensor& gate, const Tensor& up) {
+  return gated_unit(gate, up, Activation::kGeluTanh);
+}
+
 TORCH_LIBRARY(darkformer, library) {
   library.def("dark_attention(" DARK_SCHEMA ") -> Tensor", attention);
   library.def("dark_attention_prefill(" DARK_SCHEMA ", Tensor[] state) -> (Tensor, Tensor[])",
@@ -117,7 +126,7 @@ TORCH_LIBRARY(darkformer, library) {
       random);
   // What surrounds attention in a decoder, so that a model in Python adds up in the program's order.
   library.def("linear(Tensor x, Tensor weight) -> Tensor", linear);
-  library.def("rms_norm(Tensor x, Tensor weight, float epsilon) -> Tensor", rms_norm);
+  library.def("rms_norm(Tensor x, Tensor weight, float epsilon) -> Tensor", norm);
   library.def("geglu(Tensor gate, Tensor up) -> Tensor", geglu);
   library.def("rotary(Tensor x, float base, float factor=1, int start=0) -> Tensor", rotated);
   // For tests: run every op of this thread as its composition of ATen calls.

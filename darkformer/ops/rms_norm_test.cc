@@ -10,13 +10,19 @@ namespace {
 at::Tensor norm(const Tensors& in) {
   return ops::rms_norm(in[0], in[1], 1e-6);
 }
+// Of the families whose weights are the gain itself.
+at::Tensor plain_norm(const Tensors& in) {
+  return ops::rms_norm(in[0], in[1], 1e-6, 0.0);
+}
 
 TEST(RmsNormOp, GradientsEqualThoseOfTheFormula) {
   for (const std::int64_t E : {3, 7, 16, 33}) {
     for (const std::int64_t rows : {1, 5}) {
       SCOPED_TRACE(::testing::Message() << rows << " rows of " << E);
-      check_gradients({{"x", at::randn({2, rows, E})}, {"weight", at::randn({E})}}, norm,
-                      E + 2 * rows + 8);
+      for (const auto& some_norm : {norm, plain_norm}) {
+        check_gradients({{"x", at::randn({2, rows, E})}, {"weight", at::randn({E})}}, some_norm,
+                        E + 2 * rows + 8);
+      }
     }
   }
 }

@@ -51,7 +51,7 @@ struct Rotary : torch::autograd::Function<Rotary> {
     return y;
   }
 
-  // A rotation's transpose is its inverse.
+  // A rotation's transpose is its inverse; the amplitude stays.
   static tensor_list backward(AutogradContext* context, const tensor_list& grads) {
     check_first_order("rotary");
     const auto holder = context->saved_data["table"].toCapsule();
@@ -68,7 +68,8 @@ at::Tensor composed(const at::Tensor& x, const RotaryTable& table, std::int64_t 
   const std::int64_t T = x.size(2), half = x.size(3) / 2;
   const at::Tensor positions = at::arange(start, start + T, at::kDouble);
   const at::Tensor angles = at::outer(positions, at::tensor(table.frequencies()));  // (T,D/2)
-  const at::Tensor cosine = angles.cos().to(x.options()), sine = angles.sin().to(x.options());
+  const at::Tensor cosine = (table.amplitude() * angles.cos()).to(x.options()),
+                   sine = (table.amplitude() * angles.sin()).to(x.options());
   const at::Tensor first = x.narrow(3, 0, half), second = x.narrow(3, half, half);
   return at::cat({first * cosine - second * sine, first * sine + second * cosine}, 3);
 }
@@ -81,6 +82,15 @@ TablePointer make_rotary_table(std::int64_t D, double base, double factor, std::
   return std::make_shared<RotaryTable>(
       kernels::rotary_frequencies(static_cast<std::size_t>(D), base, factor),
       static_cast<std::size_t>(positions));
+}
+
+TablePointer make_rotary_table(std::vector<double> frequencies,
+                               double amplitude,
+                               std::int64_t positions) {
+  require(!frequencies.empty() && positions >= 0, "rotary: a table of ", positions,
+          " positions and ", frequencies.size(), " frequencies");
+  return std::make_shared<RotaryTable>(std::move(frequencies), static_cast<std::size_t>(positions),
+                                       amplitude);
 }
 
 at::Tensor rotary(const at::Tensor& x, const TablePointer& table, std::int64_t start) {

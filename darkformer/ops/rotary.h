@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "darkformer/kernels/rotary.h"
 
@@ -17,6 +18,11 @@ using RotaryTable = kernels::RotaryTable;
 std::shared_ptr<const RotaryTable> make_rotary_table(std::int64_t D,
                                                      double base,
                                                      double factor,
+                                                     std::int64_t positions);
+
+// The same for angles of any kind; cosines and sines are times `amplitude`.
+std::shared_ptr<const RotaryTable> make_rotary_table(std::vector<double> frequencies,
+                                                     double amplitude,
                                                      std::int64_t positions);
 
 // Turns pair (i, i + D/2) of row t by the angle (start + t) theta_i of the table:

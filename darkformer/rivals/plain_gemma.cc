@@ -17,7 +17,7 @@ using at::Tensor;
 
 void check(const ModelConfig& config) {
   require(config.family == Family::kGemma1, "rival: wanted a Gemma 1, got a ",
-          model_type_of(config.family));
+          config.parts().model_type);
   for (const AttentionSpec& spec : config.attention) {
     const bool features = spec.kind == AttentionKind::kPerformer ||
                           spec.kind == AttentionKind::kDark || spec.kind == AttentionKind::kLfk;

@@ -90,17 +90,23 @@ double distill_attention(Decoder& model, Decoder& teacher, const Tensor& inputs,
   const std::int64_t converted = converted_layers(model);
   double sum = 0;
   const at::NoGradGuard no_gradients;
-  Tensor x = teacher.embedding()->forward(inputs);  // (B,T,E)
+  const Decoder::Start start = teacher.start(inputs);
+  std::vector<KeyValues> taught(static_cast<std::size_t>(config.layers)), learned(taught);
+  Tensor x = start.x;  // (B,T,E)
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    const Tensor want = teacher.block(layer)->attend(x);  // (B,T,E)
+    const auto owner = static_cast<std::size_t>(config.key_layer(layer));
+    const Tensor want = teacher.block(layer)->attend(x, &taught[owner]);  // (B,T,E)
     if (config.attention[static_cast<std::size_t>(layer)].kind != AttentionKind::kExact) {
       const at::AutoGradMode gradients(true);
-      const Tensor error = (model.block(layer)->attend(x) - want).square().sum();
+      const Tensor error = (model.block(layer)->attend(x, &learned[owner]) - want).square().sum();
       const Tensor distance = error / want.square().sum();
       (distance * (weight / static_cast<double>(converted))).backward();
       sum += distance.item<double>() / static_cast<double>(converted);
+      // Layers that share these keys learn with them, but do not teach them: each has its own
+      // backward pass.
+      learned[owner] = {learned[owner].k.detach(), learned[owner].v.detach()};
     }
-    x = teacher.block(layer)->finish(x, want);
+    x = teacher.block(layer)->finish(x, want, start.own_of(layer));
   }
   return sum;
 }

@@ -45,8 +45,10 @@ std::int64_t stored_bytes(const ModelConfig& config) {
 }
 
 // Sets of per-head parameters that the kernels see.
-std::int64_t groups_of(const ModelConfig& config, const AttentionSpec& spec) {
-  return spec.placement == Placement::kQueryHead ? config.heads : config.kv_heads;
+std::int64_t groups_of(const ModelConfig& config, std::int64_t layer) {
+  return config.attention[static_cast<std::size_t>(layer)].placement == Placement::kQueryHead
+             ? config.heads
+             : config.kv_heads_of(layer);
 }
 
 // Floats for each token.
@@ -56,14 +58,16 @@ struct LayerValues {
 };
 
 // What the mixer keeps besides q, k, v and its output, which stand in attention_values.
-std::int64_t mixer_values(const ModelConfig& config, const AttentionSpec& spec) {
-  const std::int64_t H = config.heads, Q = config.query_width();
+std::int64_t mixer_values(const ModelConfig& config, std::int64_t layer) {
+  const AttentionSpec& spec = config.attention[static_cast<std::size_t>(layer)];
+  const std::int64_t H = config.heads, Q = config.query_width(layer);
   if (!has_features(spec.kind)) {
     return H;  // log of the sums, or less
   }
-  const std::int64_t N = groups_of(config, spec), F = spec.features, R = spec.rank;
-  std::int64_t kept = H + N * F * (config.head_dim + 1) / kChunk;  // sums, states at chunk ends
-  kept += has_factor(spec.kind) ? N * R : 0;                       // mapped keys
+  const std::int64_t N = groups_of(config, layer), F = spec.features, R = spec.rank,
+                     D = config.head_dim_of(layer);
+  std::int64_t kept = H + N * F * (D + 1) / kChunk;  // sums, states at chunk ends
+  kept += has_factor(spec.kind) ? N * R : 0;         // mapped keys
   if (spec.window > 0 || spec.sinks > 0) {
     kept += 2 * Q + 2 * H + (has_factor(spec.kind) ? H * R : N * R);  // both fields, mapped queries
   }
@@ -73,21 +77,24 @@ std::int64_t mixer_values(const ModelConfig& config, const AttentionSpec& spec) 
 // The values that autograd saves: each op's inputs as far as its backward needs them. A frozen
 // weight's input is not needed.
 LayerValues layer_values(const ModelConfig& config, std::int64_t layer, TrainScope scope) {
-  const AttentionSpec& spec = config.attention[static_cast<std::size_t>(layer)];
   const bool all = scope == TrainScope::kAll;
-  const std::int64_t E = config.hidden_size, I = config.intermediate_size, Q = config.query_width(),
-                     K = config.kv_width();
+  const std::int64_t E = config.hidden_size, I = config.intermediate_of(layer),
+                     P = config.per_layer_size, Q = config.query_width(layer),
+                     K = config.owns_keys(layer) ? config.kv_width(layer) : 0;
   LayerValues values;
-  values.kept = 2 * E;                        // into the layer, and behind its attention
-  values.kept += E;                           // normed, for q, k and v, which are always trained
-  values.kept += 2 * Q + 2 * K;               // q, k, v, output of the mixer
-  values.kept += mixer_values(config, spec);  // and its own
-  values.kept += 2 * I;                       // both factors of the feed-forward part
-  values.kept += all ? Q + E + I : 0;         // inputs of o, of gate and up, of down
-  values.kept += config.has_post_norms() ? 2 * E : 0;
-  values.kept += config.has_qk_norm() ? Q + K : 0;
+  values.kept = 2 * E;                         // into the layer, and behind its attention
+  values.kept += E;                            // normed, for q, k and v, which are always trained
+  values.kept += 2 * Q + 2 * K;                // q, k, v, output of the mixer
+  values.kept += mixer_values(config, layer);  // and its own
+  values.kept += 2 * I;                        // both factors of the feed-forward part
+  values.kept += all ? Q + E + I : 0;          // inputs of o, of gate and up, of down
+  values.kept += config.parts().post_norms ? 2 * E : 0;
+  values.kept += config.parts().qk_norm ? Q + K : 0;
+  values.kept += config.parts().value_norm ? K : 0;
+  values.kept += config.parts().layer_scalar ? E : 0;
+  values.kept += P > 0 ? 2 * E + (all ? 3 : 2) * P : 0;  // the layer's own embedding
   const std::int64_t feed_forward = 3 * I + 2 * E;
-  const std::int64_t attention = 3 * Q + 3 * K + 3 * E + mixer_values(config, spec);
+  const std::int64_t attention = 3 * Q + 3 * K + 3 * E + mixer_values(config, layer);
   values.scratch = std::max(feed_forward, attention);
   return values;
 }
@@ -115,10 +122,13 @@ std::int64_t loss_scratch(const PlannedRun& run, std::int64_t tokens) {
 
 // A forward pass without gradients: the widest moment of a layer.
 std::int64_t forward_floats(const ModelConfig& config) {
-  const std::int64_t feed_forward = 3 * config.intermediate_size + 2 * config.hidden_size;
-  const std::int64_t attention =
-      3 * config.query_width() + 2 * config.kv_width() + 2 * config.hidden_size;
-  return std::max(feed_forward, attention);
+  std::int64_t widest = 0;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const std::int64_t feed_forward = 3 * config.intermediate_of(i),
+                       attention = 3 * config.query_width(i) + 2 * config.kv_width(i);
+    widest = std::max({widest, feed_forward, attention});
+  }
+  return widest + 2 * config.hidden_size + config.layers * config.per_layer_size;
 }
 
 struct Counted {
@@ -171,11 +181,15 @@ std::int64_t forward_bytes(const ModelConfig& config, std::int64_t tokens) {
   return kFloat * tokens * forward_floats(config);
 }
 
-// Arithmetic of one token in products with weights.
+// Arithmetic of one token in products with the weights of all layers.
 double matrix_flops(const ModelConfig& config) {
-  const auto E = static_cast<double>(config.hidden_size);
-  const auto width = static_cast<double>(config.query_width() + config.kv_width());
-  return 2 * E * (2 * width + 3 * static_cast<double>(config.intermediate_size));
+  std::int64_t weights = 0;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const std::int64_t keys = config.owns_keys(i) ? (config.values_are_keys(i) ? 1 : 2) : 0;
+    weights += 2 * config.query_width(i) + keys * config.kv_width(i) +
+               3 * config.intermediate_of(i) + 3 * config.per_layer_size;
+  }
+  return 2 * static_cast<double>(config.hidden_size) * static_cast<double>(weights);
 }
 
 // Of a converted layer's tensors: the others are drawn or fitted.
@@ -187,8 +201,8 @@ bool is_learned(AttentionKind kind, const std::string& name) {
 
 double attention_flops(const ModelConfig& config, std::int64_t layer, std::int64_t context) {
   const AttentionSpec& spec = config.attention[static_cast<std::size_t>(layer)];
-  const auto Q = static_cast<double>(config.query_width()),
-             D = static_cast<double>(config.head_dim);
+  const auto Q = static_cast<double>(config.query_width(layer)),
+             D = static_cast<double>(config.head_dim_of(layer));
   const auto T = static_cast<double>(context);
   if (spec.kind == AttentionKind::kConstant) {
     return Q;
@@ -200,7 +214,7 @@ double attention_flops(const ModelConfig& config, std::int64_t layer, std::int64
     return 4 * Q * (window > 0 ? std::min(window, T / 2) : T / 2);
   }
   const auto H = static_cast<double>(config.heads),
-             N = static_cast<double>(groups_of(config, spec));
+             N = static_cast<double>(groups_of(config, layer));
   const auto F = static_cast<double>(spec.features), R = static_cast<double>(spec.rank);
   const double queries = H * (4 * F * D + kChunk * (F + D)), keys = N * (2 * D * R + 4 * F * R);
   return queries + keys + 4 * Q * static_cast<double>(spec.window + spec.sinks);
@@ -253,7 +267,7 @@ StepPlan plan_step(const PlannedRun& run, const MachineSpeed& speed) {
   const ModelConfig& config = run.config;
   plan.tokens = run.batch * run.context;
   const double tokens = static_cast<double>(rank_rows(run) * run.context);
-  const double matrices = matrix_flops(config) * static_cast<double>(config.layers);
+  const double matrices = matrix_flops(config);
   const double head =
       2 * static_cast<double>(config.vocab_size) * static_cast<double>(config.hidden_size);
   double attention = 0;

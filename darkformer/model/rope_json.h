@@ -1,0 +1,23 @@
+// A rotation as config.json spells it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "darkformer/base/json.h"
+#include "darkformer/model/rope.h"
+
+namespace darkformer {
+
+// {"rope_type" or "type": "linear", "factor": 8}, with the keys of its kind; a missing "rope_theta"
+// is `base`, a missing "original_max_position_embeddings" is `positions`, the model's own. Error naming `source`: a
+// kind we do not have, a key that the kind needs.
+RopeSpec read_rope_spec(const OrderedJson& object,
+                        double base,
+                        std::int64_t positions,
+                        const std::string& source);
+
+// With all keys of its kind but rope_theta. Reading it back gives the same rotation.
+OrderedJson rope_spec_json(const RopeSpec& rope);
+
+}  // namespace darkformer
