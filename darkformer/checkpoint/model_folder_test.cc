@@ -30,9 +30,8 @@ std::map<std::string, at::Tensor> tensors_of(const Decoder& model) {
 }
 
 ModelConfig converted_config(Family family) {
-  ModelConfig config = small_config(family);
-  config.attention[0] = small_dark_spec();
-  config.attention[2].kind = AttentionKind::kConstant;
+  ModelConfig config = with_attention(small_config(family), 0, small_dark_spec());
+  config = with_attention(config, 2, {.kind = AttentionKind::kConstant});
   config.seed = 11;
   config.draw_index = 3;
   return config;

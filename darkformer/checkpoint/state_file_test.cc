@@ -17,9 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::shared_ptr<Decoder> mixed_decoder(Family family, std::uint64_t seed = 7) {
-  ModelConfig config = small_config(family);
-  config.attention[1] = small_dark_spec();
-  return small_decoder(config, seed);
+  return small_decoder(with_attention(small_config(family), 1, small_dark_spec()), seed);
 }
 
 at::Tensor random_ids(std::int64_t T) {

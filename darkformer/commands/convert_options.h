@@ -118,9 +118,7 @@ void check_options(const ConvertOptions& options, const Context& context);
 void check_rank_share(double share, const std::string& attention);
 
 // The attention that the options describe. UsageError: it cannot be.
-AttentionSpec spec_of(const ConvertOptions& options,
-                      const ModelConfig& config,
-                      std::int64_t layer);
+AttentionSpec spec_of(const ConvertOptions& options, const ModelConfig& config, std::int64_t layer);
 
 // The layers that --layers and --keep-exact leave, in order. UsageError: none.
 std::vector<std::int64_t> chosen_layers(const ConvertOptions& options, const ModelConfig& config);

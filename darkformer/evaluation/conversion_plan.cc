@@ -3,6 +3,8 @@
 #include "darkformer/evaluation/conversion_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "darkformer/base/error.h"
 #include "darkformer/model/attention.h"
@@ -44,18 +46,18 @@ std::vector<Place> places_of(const AnalysisAdvice& advice,
   const MixerShape shape = mixer_shape(config, index);
   std::vector<Place> places = {{{}, mixer_state_bytes(shape, {}, config.max_positions), 0.0}};
   for (const LayerOption& option : advice.layers[static_cast<std::size_t>(index)].options) {
-    std::optional<double> error2 = option.error * option.error;
+    double error2 = option.error * option.error;
     for (const std::int64_t sharer : config.sharers(index)) {
       const auto& others = advice.layers[static_cast<std::size_t>(sharer)].options;
       const auto same = std::find_if(others.begin(), others.end(), [&](const LayerOption& other) {
         return other.spec == option.spec;
       });
-      error2 = error2 && same != others.end() ? std::optional(*error2 + same->error * same->error)
-                                              : std::nullopt;
+      error2 += same == others.end() ? std::numeric_limits<double>::infinity()
+                                     : same->error * same->error;
     }
-    if (!fixed && error2) {
+    if (!fixed && std::isfinite(error2)) {
       places.push_back(
-          {option.spec, mixer_state_bytes(shape, option.spec, config.max_positions), *error2});
+          {option.spec, mixer_state_bytes(shape, option.spec, config.max_positions), error2});
     }
   }
   return frontier(std::move(places));

@@ -73,21 +73,21 @@ void Attention::fold_maps(const at::Tensor& query_maps, const at::Tensor& key_ma
 namespace {
 
 // (B,T,heads D) -> (B,T,heads,D)
-at::Tensor split(const at::Tensor& joined, std::int64_t heads) {
+at::Tensor split_heads(const at::Tensor& joined, std::int64_t heads) {
   return joined.view({joined.size(0), joined.size(1), heads, -1});
 }
 
 }  // namespace
 
 at::Tensor Attention::queries(const at::Tensor& x, const Table& table, std::int64_t start) {
-  at::Tensor q = split(query_->forward(x), heads_);  // (B,T,H,D)
+  at::Tensor q = split_heads(query_->forward(x), heads_);  // (B,T,H,D)
   q = query_norm_ ? query_norm_->forward(q) : q;
   return ops::rotary(mixer_->map_queries(q.transpose(1, 2)), table, start);  // (B,H,T,D)
 }
 
 KeyValues Attention::keys(const at::Tensor& x, const Table& table, std::int64_t start) {
-  at::Tensor k = split(key_->forward(x), kv_heads_);                 // (B,T,G,D)
-  at::Tensor v = value_ ? split(value_->forward(x), kv_heads_) : k;  // (B,T,G,D)
+  at::Tensor k = split_heads(key_->forward(x), kv_heads_);                 // (B,T,G,D)
+  at::Tensor v = value_ ? split_heads(value_->forward(x), kv_heads_) : k;  // (B,T,G,D)
   k = key_norm_ ? key_norm_->forward(k) : k;
   v = value_norm_.defined() ? ops::rms_norm(v, value_norm_, epsilon_, 0.0) : v;
   k = ops::rotary(mixer_->map_keys(k.transpose(1, 2)), table, start);  // (B,G,T,D)

@@ -67,6 +67,7 @@ at::Tensor forward_again(const std::shared_ptr<Block>& block,
 
 Decoder::Decoder(ModelConfig config, const ParameterMaker& make, EmbedScale embed_scale)
     : config_(std::move(config)), is_shared_(static_cast<std::size_t>(config_.layers)) {
+  check_model_config(config_, "model");
   const std::int64_t E = config_.hidden_size;
   const ParameterPlace place(make, "model.");
   // Modules whose only use is their place in the names.

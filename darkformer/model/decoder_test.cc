@@ -27,7 +27,7 @@ void on_every_model(const Body& body) {
       SCOPED_TRACE(::testing::Message()
                    << parts_of(family).model_type << (converted ? ", dark" : ""));
       const ModelConfig config = small_config(family);
-      body(*small_decoder(converted ? with_second_layer(config, small_dark_spec()) : config));
+      body(*small_decoder(converted ? with_attention(config, 1, small_dark_spec()) : config));
     }
   }
 }

@@ -5,15 +5,22 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
 #include "darkformer/base/scratch_folder.h"
+#include "darkformer/model/small_decoder.h"
 
 namespace darkformer::model_config_test {
 namespace {
+
+RopeSpec rope_of(double base, double factor = 1) {
+  return {
+      .kind = factor == 1 ? RopeKind::kDefault : RopeKind::kLinear, .base = base, .factor = factor};
+}
 
 constexpr LayerKind kFull = LayerKind::kFull;
 constexpr LayerKind kSliding = LayerKind::kSliding;
@@ -149,11 +156,11 @@ TEST(ModelConfig, LayerKindsInEverySpelling) {
 
 TEST(ModelConfig, RotationsInEverySpelling) {
   OrderedJson json = small_gemma3();
-  EXPECT_EQ(parse(json).rope_full, (RopeSpec{1e6, 1}));
-  EXPECT_EQ(parse(json).rope_sliding, (RopeSpec{1e4, 1}));
+  EXPECT_EQ(parse(json).rope_full, (rope_of(1e6)));
+  EXPECT_EQ(parse(json).rope_sliding, (rope_of(1e4)));
   json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
-  EXPECT_EQ(parse(json).rope_full, (RopeSpec{1e6, 8}));
-  EXPECT_EQ(parse(json).rope_sliding, (RopeSpec{1e4, 1}));
+  EXPECT_EQ(parse(json).rope_full, (rope_of(1e6, 8)));
+  EXPECT_EQ(parse(json).rope_sliding, (rope_of(1e4)));
   json["rope_scaling"] = {{"type", "linear"}, {"factor", 2}};
   EXPECT_EQ(parse(json).rope_full.factor, 2);
   for (const char* key : {"rope_scaling", "rope_theta", "rope_local_base_freq"}) {
@@ -162,12 +169,12 @@ TEST(ModelConfig, RotationsInEverySpelling) {
   json["rope_parameters"] = OrderedJson::parse(
       R"({"full_attention": {"rope_type": "linear", "factor": 4, "rope_theta": 500000},
           "sliding_attention": {"rope_type": "default", "rope_theta": 9000}})");
-  EXPECT_EQ(parse(json).rope_full, (RopeSpec{5e5, 4}));
-  EXPECT_EQ(parse(json).rope_sliding, (RopeSpec{9e3, 1}));
+  EXPECT_EQ(parse(json).rope_full, (rope_of(5e5, 4)));
+  EXPECT_EQ(parse(json).rope_sliding, (rope_of(9e3)));
   const ModelConfig two = parse(OrderedJson::parse(
       R"({"model_type": "gemma2", "rope_parameters": {"rope_type": "default", "rope_theta": 5}})"));
-  EXPECT_EQ(two.rope_full, (RopeSpec{5, 1}));
-  EXPECT_EQ(two.rope_sliding, (RopeSpec{5, 1}));
+  EXPECT_EQ(two.rope_full, (rope_of(5)));
+  EXPECT_EQ(two.rope_sliding, (rope_of(5)));
 }
 
 TEST(ModelConfig, IdsAndTypesInsideAndOutside) {
@@ -196,18 +203,42 @@ TEST(ModelConfig, RefusesOtherModels) {
   expect("{}", "\"model_type\" is missing");
   expect(R"({"model_type": null})", "\"model_type\" is missing");
   expect(R"({"model_type": 3})", "\"model_type\" must be a string");
-  expect(R"({"model_type": "llama"})", "\"model_type\" is llama; wanted gemma");
+  expect(R"({"model_type": "mixtral"})", "\"model_type\" is mixtral, which is not supported");
+  expect(R"({"model_type": "gpt2"})",
+         "wanted gemma, gemma2, gemma3, gemma3_text, gemma4, gemma4_text, llama, mistral, qwen2, "
+         "qwen3");
+  expect(R"({"model_type": "gemma4_text", "enable_moe_block": true})", "mixtures of experts");
+  expect(R"({"model_type": "qwen3", "num_experts": 8})", "mixtures of experts");
   expect(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3n_text"}})",
          "text_config.model_type");
   expect(R"({"model_type": "gemma3_text", "use_bidirectional_attention": true})",
          "use_bidirectional_attention");
   expect(R"({"model_type": "gemma3", "text_config": {"use_bidirectional_attention": true}})",
          "use_bidirectional_attention");
-  expect(R"({"model_type": "gemma", "attention_bias": true})", "attention_bias");
-  expect(R"({"model_type": "gemma2", "tie_word_embeddings": false})", "tie_word_embeddings");
-  expect(R"({"model_type": "gemma2", "hidden_activation": "silu"})", "hidden_activation");
+  expect(R"({"model_type": "gemma2", "hidden_activation": "relu"})", "hidden_activation");
   expect(R"({"model_type": "gemma2", "hidden_activation": "gelu"})", "hidden_activation");
-  expect(R"({"model_type": "gemma", "rope_scaling": {"rope_type": "yarn", "factor": 2}})", "yarn");
+  expect(R"({"model_type": "llama", "hidden_act": "gelu"})", "hidden_act");
+  expect(R"({"model_type": "llama", "rope_scaling": {"rope_type": "longrope", "factor": 2}})",
+         "longrope");
+  expect(R"({"model_type": "llama", "rope_scaling": {"rope_type": "llama3", "factor": 2}})",
+         "\"low_freq_factor\" is missing");
+  expect(R"({"model_type": "llama", "rope_parameters": {"partial_rotary_factor": 0.5}})",
+         "partial_rotary_factor");
+  expect(R"({"model_type": "llama", "num_attention_heads": 6, "num_key_value_heads": 4})",
+         "no multiple of");
+  expect(R"({"model_type": "llama", "hidden_size": 36, "num_attention_heads": 4})",
+         "\"head_dim\" is 9");
+  expect(R"({"model_type": "qwen2", "layer_types": ["sliding_attention"], "num_hidden_layers": 1})",
+         "sliding_window");
+  expect(R"({"model_type": "gemma4_text", "num_kv_shared_layers": 30})", "num_kv_shared_layers");
+  expect(R"({"model_type": "gemma4_text", "num_kv_shared_layers": 26})",
+         "none of its kind to share");
+  expect(R"({"model_type": "gemma4_text", "global_head_dim": 7})", "global_head_dim");
+  expect(R"({"model_type": "gemma4_text", "attention_k_eq_v": true,
+             "num_global_key_value_heads": 3})",
+         "num_global_key_value_heads");
+  expect(R"({"model_type": "gemma4_text", "vocab_size_per_layer_input": 0})",
+         "vocab_size_per_layer_input");
   expect(R"({"model_type": "gemma", "rope_scaling": {"rope_type": "linear"}})", "\"factor\"");
   expect(R"({"model_type": "gemma2", "layer_types": ["sliding_attention"]})",
          "\"layer_types\" has 1 entries for 26 layers");
@@ -282,11 +313,63 @@ TEST(ModelConfig, MadeInMemoryWrittenAndReadBack) {
     config.eos_ids = {1, 5};
     config.pad_id = -1;
     config.dtype = "bfloat16";
-    config.rope_full.factor = 8;
-    config.rope_sliding = family == Family::kGemma3 ? RopeSpec{9e3, 2} : config.rope_full;
+    config.rope_full = rope_of(config.rope_full.base, 8);
+    config.rope_sliding = family == Family::kGemma3 ? rope_of(9e3, 2) : config.rope_full;
     EXPECT_EQ(parse_text(model_config_text(config)), config);
-    EXPECT_EQ(OrderedJson::parse(model_config_text(config))["model_type"], parts_of(family).model_type);
+    EXPECT_EQ(OrderedJson::parse(model_config_text(config))["model_type"],
+              parts_of(family).model_type);
   }
+}
+
+TEST(ModelConfig, EveryFamilyIsWrittenAndReadBack) {
+  for (const Family family : all_families()) {
+    ModelConfig config = small_config(family);
+    config.activation = Activation::kSilu;
+    config.tied_head = !config.tied_head;
+    const ModelConfig read = parse_text(model_config_text(config));
+    EXPECT_EQ(read, config) << model_config_text(config);
+  }
+}
+
+TEST(ModelConfig, EveryRotationIsWrittenAndReadBack) {
+  for (const RopeSpec& rope : std::vector<RopeSpec>{
+           {.kind = RopeKind::kLlama3, .factor = 8, .original = 100, .high_frequency = 5},
+           {.kind = RopeKind::kYarn, .factor = 4, .original = 9, .beta_fast = 30, .amplitude = 1.5},
+           {.kind = RopeKind::kDynamic, .factor = 2, .original = 256},
+           {.kind = RopeKind::kProportional, .share = 0.5}}) {
+    ModelConfig config = small_config(Family::kLlama);
+    config.rope_full = config.rope_sliding = rope;
+    EXPECT_EQ(parse_text(model_config_text(config)), config) << model_config_text(config);
+  }
+}
+
+// The golden folders hold both spellings of the same models.
+TEST(ModelConfig, BothDialectsSayTheSame) {
+  int pairs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(DARKFORMER_GOLDEN)) {
+    const auto older = entry.path() / "config_v4.json";
+    if (std::filesystem::exists(older)) {
+      const ModelConfig four = read_model_config(older),
+                        five = read_model_config(entry.path() / "config.json");
+      EXPECT_EQ(four, five) << older;
+      ++pairs;
+    }
+  }
+  EXPECT_GE(pairs, 3);
+}
+
+TEST(ModelConfig, AConfigIsWrittenInTheDialectItCameIn) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(DARKFORMER_GOLDEN)) {
+    for (const char* name : {"config.json", "config_v4.json"}) {
+      if (const auto file = entry.path() / name; std::filesystem::exists(file)) {
+        const OrderedJson before = read_ordered_json(file);
+        EXPECT_EQ(OrderedJson::parse(model_config_text(read_model_config(file))), before) << file;
+        ++files;
+      }
+    }
+  }
+  EXPECT_GT(files, 15);
 }
 
 TEST(ModelConfig, UnknownKeysAndOrderAreKept) {
@@ -309,7 +392,7 @@ TEST(ModelConfig, ChangesOfAReadConfigAreReadBack) {
       json = {{"model_type", "gemma3"}, {"dtype", "float16"}, {"text_config", json}};
     }
     ModelConfig config = parse(json);
-    config.rope_full = {3e6, 4};
+    config.rope_full = rope_of(3e6, 4);
     config.dtype = "float32";
     config.eos_ids = {9};
     config.sliding_window = 5;

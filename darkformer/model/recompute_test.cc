@@ -45,7 +45,7 @@ void expect_same_bits(Decoder& model) {
 }
 
 ModelConfig mixed_config(Family family) {
-  return with_second_layer(small_config(family), small_dark_spec());
+  return with_attention(small_config(family), 1, small_dark_spec());
 }
 
 TEST(Recompute, GivesTheSameBits) {

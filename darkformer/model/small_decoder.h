@@ -60,13 +60,15 @@ inline AttentionSpec small_dark_spec() {
   return {.kind = AttentionKind::kDark, .features = 16, .rank = 8, .window = 3, .sinks = 1};
 }
 
-// A small model whose layer 1, and what shares its keys, has this attention.
-inline ModelConfig with_second_layer(ModelConfig config, const AttentionSpec& spec) {
-  config.attention[1] = spec;
-  for (const std::int64_t sharer : config.sharers(1)) {
+// The model with this attention in a layer and in all that share its keys.
+inline ModelConfig with_attention(ModelConfig config,
+                                  std::int64_t layer,
+                                  const AttentionSpec& spec) {
+  const std::int64_t owner = config.key_layer(layer);
+  config.attention[static_cast<std::size_t>(owner)] = spec;
+  for (const std::int64_t sharer : config.sharers(owner)) {
     config.attention[static_cast<std::size_t>(sharer)] = spec;
   }
-  check_model_config(config, "converted small config");
   return config;
 }
 
