@@ -54,7 +54,7 @@ struct GenerateOptions {
           {.minimum = 0, .maximum = 1});
     field("stop", stop, "end before this text; may be repeated", {.value_name = "TEXT"});
     field("ignore-eos", ignore_eos, "go on where the model would end the text");
-    field("chat", chat, "the prompt is a user's turn in Gemma's chat format");
+    field("chat", chat, "the prompt is a user's turn in the model's chat format");
     field("stats", stats, "report speeds and the size of the state");
     field("save-state", save_state, "keep the prompt, as read, in this file", {.value_name = "F"});
     field("load-state", load_state, "go on from a kept prompt; a prompt given as well follows it",
@@ -147,7 +147,7 @@ class Session {
     } else {
       ids = encode_with_bos(tokenizer(), *text);
     }
-    if (options_.load_state) {
+    if (options_.load_state && !ids.empty() && ids.front() == tokenizer().bos()) {
       ids.erase(ids.begin());  // BOS stands at the start of what was read before
     }
     return ids;

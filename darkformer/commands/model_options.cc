@@ -38,7 +38,10 @@ const Tokenizer& prompt_tokenizer(const std::optional<Tokenizer>& found, const f
 }
 
 std::vector<std::int64_t> encode_with_bos(const Tokenizer& tokenizer, const std::string& text) {
-  std::vector<std::int64_t> ids = {tokenizer.bos()};
+  std::vector<std::int64_t> ids;
+  if (tokenizer.bos() >= 0) {
+    ids.push_back(tokenizer.bos());
+  }
   const auto encoded = tokenizer.encode(text);
   ids.insert(ids.end(), encoded.begin(), encoded.end());
   return ids;

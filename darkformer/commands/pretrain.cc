@@ -1,5 +1,7 @@
 // darkformer pretrain: train a model from nothing.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
@@ -155,8 +157,8 @@ ModelConfig config_of(const PretrainOptions& options,
                       const Tokenizer& tokenizer,
                       std::uint64_t seed) {
   ModelConfig config = config_of(options, tokenizer.size(), seed);
-  config.bos_id = tokenizer.bos();
-  config.pad_id = tokenizer.pad();
+  config.bos_id = tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eos();
+  config.pad_id = std::max(tokenizer.pad(), 0);
   config.eos_ids = {tokenizer.eos()};
   check_model_config(config, "the model asked for");
   return config;

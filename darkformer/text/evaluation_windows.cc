@@ -27,9 +27,10 @@ TokenBatch EvaluationWindows::read_batch(std::int64_t first, std::int64_t rows) 
   const bool last_alone = first == whole;
   const std::int64_t length = last_alone ? tokens() - whole * context_ : context_;
   const std::int64_t count = last_alone ? size() - whole : std::min(rows, whole - first);
+  const ShardInfo& info = shards_.front()->info();
   TokenBatch batch(std::max<std::int64_t>(count, 0), length);
   for (std::int64_t row = 0; row < batch.rows; ++row) {
-    batch.row_ids(row)[0] = shards_.front()->info().bos;
+    batch.row_ids(row)[0] = info.bos >= 0 ? info.bos : info.eos;  // what a text begins behind
     copy((first + row) * context_, length, batch.row_ids(row) + 1);
   }
   std::fill(batch.counted.begin(), batch.counted.end(), std::uint8_t{1});

@@ -11,14 +11,22 @@
 namespace darkformer {
 namespace {
 
-constexpr std::int64_t kMarks = 2;  // BOS and EOS of each document
+// What stands before the tokens of a document: BOS, where the tokenizer has one.
+std::int64_t lead(const TokenShard& shard) {
+  return shard.info().bos >= 0 ? 1 : 0;
+}
+
+// BOS and EOS.
+std::int64_t marks(const TokenShard& shard) {
+  return lead(shard) + 1;
+}
 
 std::int64_t packed_begin(const TokenShard& shard, std::int64_t d) {
-  return shard.document_begin(d) + kMarks * d;
+  return shard.document_begin(d) + marks(shard) * d;
 }
 
 std::int64_t packed_size(const TokenShard& shard) {
-  return shard.info().tokens + kMarks * shard.info().documents;
+  return shard.info().tokens + marks(shard) * shard.info().documents;
 }
 
 }  // namespace
@@ -55,16 +63,16 @@ void PackedTokens::copy(std::int64_t begin,
     const TokenShard& shard = *shards_[s];
     const std::int64_t d = find_document(shard, begin - begins_[s]);
     const std::int64_t length = shard.document_end(d) - shard.document_begin(d);
-    const std::int64_t place = begin - document_begin(s, d);  // 0: BOS, 1 + length: EOS
+    const std::int64_t place = begin - document_begin(s, d) - lead(shard);  // -1: BOS, length: EOS
     std::int64_t done = 1;
-    if (place == 0) {
+    *starts = place == -lead(shard) ? 1 : 0;
+    if (place < 0) {
       *ids = shard.info().bos;
-      *starts = 1;
-    } else if (place == 1 + length) {
+    } else if (place == length) {
       *ids = shard.info().eos;
     } else {
-      done = std::min(count, 1 + length - place);
-      shard.copy(shard.document_begin(d) + place - 1, done, ids);
+      done = std::min(count, length - place);
+      shard.copy(shard.document_begin(d) + place, done, ids);
     }
     begin += done;
     count -= done;

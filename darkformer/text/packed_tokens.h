@@ -12,8 +12,9 @@ namespace darkformer {
 
 using Shards = std::vector<std::shared_ptr<const TokenShard>>;
 
-// All documents of the shards, in order, each as  BOS ids EOS . Nothing is copied: tokens are
-// looked up in the mapped files, O(log documents) a call. Thread-safe.
+// All documents of the shards, in order, each as  BOS ids EOS , without BOS where the
+// tokenizer has none. Nothing is copied: tokens are looked up in the mapped files, O(log documents)
+// a call. Thread-safe.
 class PackedTokens {
  public:
   // At least one shard; all made with the same tokenizer, else Error.
@@ -22,13 +23,13 @@ class PackedTokens {
   std::int64_t size() const { return begins_.back(); }
   std::int64_t documents() const { return documents_; }
   const Shards& shards() const { return shards_; }
-  // Where a document of a shard starts (at its BOS) in the stream.
+  // Where a document of a shard starts (at its BOS, if any) in the stream.
   std::int64_t document_begin(std::size_t shard, std::int64_t d) const;
   // Of the ids, the documents and their order.
   std::uint64_t fingerprint() const;
 
-  // ids[i] <- token begin + i of the stream, starts[i] <- 1 where it is the BOS of a document, else
-  // 0; i in [0, count).
+  // ids[i] <- token begin + i of the stream, starts[i] <- 1 where it is the first of a document,
+  // else 0; i in [0, count).
   void copy(std::int64_t begin, std::int64_t count, std::int64_t* ids, std::uint8_t* starts) const;
 
  private:

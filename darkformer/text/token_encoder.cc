@@ -11,7 +11,8 @@ TokenEncoder token_encoder(const Tokenizer& tokenizer) {
           .bos = tokenizer.bos(),
           .eos = tokenizer.eos(),
           .vocabulary = tokenizer.size(),
-          .fingerprint = tokenizer.fingerprint()};
+          .fingerprint = tokenizer.fingerprint(),
+          .encode_more = [tokenizer](std::string_view text) { return tokenizer.encode_more(text); }};
 }
 
 }  // namespace darkformer

@@ -108,8 +108,9 @@ TokenShardWriter::TokenShardWriter(const std::filesystem::path& path,
                                    std::uint64_t source_key)
     : path_(path), file_(path) {
   const auto known = [&](std::int32_t id) { return id >= 0 && id < encoder.vocabulary; };
-  require(known(encoder.bos) && known(encoder.eos), path.string(), ": BOS ", encoder.bos,
-          " or EOS ", encoder.eos, " is outside the vocabulary of ", encoder.vocabulary);
+  require((known(encoder.bos) || encoder.bos == -1) && known(encoder.eos), path.string(), ": BOS ",
+          encoder.bos, " or EOS ", encoder.eos, " is outside the vocabulary of ",
+          encoder.vocabulary);
   info_.tokenizer = encoder.fingerprint;
   info_.source_key = source_key;
   info_.bos = encoder.bos;

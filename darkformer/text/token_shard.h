@@ -19,7 +19,7 @@ namespace darkformer {
 struct ShardInfo {
   std::uint64_t tokenizer = 0;   // fingerprint
   std::uint64_t source_key = 0;  // of the text and of how it was read; 0: unknown
-  std::int32_t bos = 0;
+  std::int32_t bos = 0;          // -1: documents have none
   std::int32_t eos = 0;
   std::int32_t vocabulary = 0;
   std::int64_t tokens = 0;

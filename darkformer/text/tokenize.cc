@@ -27,6 +27,7 @@ constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
 
 struct TextPiece {
   std::string text;
+  bool begins_document = false;
   bool ends_document = false;
   std::vector<std::int32_t> ids;
 };
@@ -38,7 +39,7 @@ std::vector<TextPiece> read_batch(DocumentReader& reader) {
   DocumentPiece piece;
   while (bytes < kBatchBytes && reader.next(piece)) {
     bytes += piece.text.size();
-    batch.push_back({std::string(piece.text), piece.ends_document, {}});
+    batch.push_back({std::string(piece.text), piece.begins_document, piece.ends_document, {}});
   }
   return batch;
 }
@@ -46,7 +47,11 @@ std::vector<TextPiece> read_batch(DocumentReader& reader) {
 void write_batch(std::vector<TextPiece>& batch,
                  const TokenEncoder& encoder,
                  TokenShardWriter& writer) {
-  parallel_for(batch.size(), [&](std::size_t i) { batch[i].ids = encoder.encode(batch[i].text); });
+  parallel_for(batch.size(), [&](std::size_t i) {
+    TextPiece& piece = batch[i];
+    const bool goes_on = !piece.begins_document && encoder.encode_more;
+    piece.ids = goes_on ? encoder.encode_more(piece.text) : encoder.encode(piece.text);
+  });
   for (const TextPiece& piece : batch) {
     writer.append(piece.ids);
     if (piece.ends_document) {

@@ -21,9 +21,10 @@ bool is_mergeable(PieceType type) {
          type == PieceType::kUnused;
 }
 
-std::string normalize(std::string_view text) {
+std::string normalize(std::string_view text, bool with_prefix) {
   std::string out;
   out.reserve(text.size() + text.size() / 4);
+  out += with_prefix && !text.empty() ? kSpace : "";
   while (!text.empty()) {
     const std::size_t length = character_length(text);
     if (text[0] == ' ') {
@@ -36,6 +37,15 @@ std::string normalize(std::string_view text) {
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return out;
+}
+
+std::string with_spaces(std::string_view piece) {
+  std::string out;
+  for (std::size_t at = piece.find(kSpace); at != std::string_view::npos; at = piece.find(kSpace)) {
+    out.append(piece.substr(0, at)).append(" ");
+    piece.remove_prefix(at + kSpace.size());
+  }
+  return out.append(piece);
 }
 
 struct Symbol {
@@ -57,15 +67,6 @@ struct Join {
 };
 
 }  // namespace
-
-std::size_t character_length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) {
-    return 1;
-  }
-  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  return text.size() >= length && is_utf8(text.substr(0, length)) ? length : 0;
-}
 
 struct BytePairEncoder::Scratch {
   struct Range {
@@ -165,9 +166,32 @@ std::int32_t BytePairEncoder::find(std::string_view text) const {
   return found == ids_.end() ? -1 : found->second;
 }
 
-int BytePairEncoder::byte_of(std::int32_t id) const {
+PieceText BytePairEncoder::piece_text(std::int32_t id) const {
   const Piece& piece = model_.pieces[id];
-  return piece.type == PieceType::kByte ? std::stoi(piece.text.substr(3, 2), nullptr, 16) : -1;
+  switch (piece.type) {
+    case PieceType::kByte:
+      return {std::string(1, static_cast<char>(std::stoi(piece.text.substr(3, 2), nullptr, 16))),
+              true};
+    case PieceType::kControl:
+      return {};
+    case PieceType::kUnknown:
+      return {" \xE2\x81\x87 "};  // U+2047, as SentencePiece shows it
+    default:
+      return {with_spaces(piece.text)};
+  }
+}
+
+DecodeRules BytePairEncoder::decode_rules() const {
+  using enum DecodeRules::LeadingSpace;
+  return {.leading_space = model_.dummy_prefix ? kTakenFromPiece : kKept};
+}
+
+std::int32_t BytePairEncoder::text_ids() const {
+  std::size_t count = model_.pieces.size();
+  while (count > 0 && model_.pieces[count - 1].type == PieceType::kControl) {
+    --count;
+  }
+  return static_cast<std::int32_t>(count);
 }
 
 // The longest user-defined piece that text starts with: the sorted list is narrowed by one more
@@ -210,10 +234,13 @@ bool BytePairEncoder::cut_before_space(std::string_view before) const {
 }
 
 void BytePairEncoder::encode(std::string_view text,
-                             bool with_markers,
+                             const EncodeOptions& options,
                              std::vector<std::int32_t>& ids) const {
   require(text.size() <= kMostBytes, "tokenizer: more than 512 MiB in one piece; cut the text");
-  const std::string normalized = normalize(text);
+  const bool starts =
+      options.place == TextPlace::kStart || options.place == TextPlace::kAfterBos;
+  const bool with_markers = options.markers;
+  const std::string normalized = normalize(text, model_.dummy_prefix && starts);
   const std::string_view all = normalized;
   Scratch scratch{ids, with_markers, {}, {}, {}, false, {}};
   std::size_t start = 0;

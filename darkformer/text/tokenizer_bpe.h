@@ -10,18 +10,20 @@
 #include <unordered_set>
 #include <vector>
 
+#include "darkformer/text/text_encoder.h"
 #include "darkformer/text/tokenizer_model.h"
 
 namespace darkformer {
 
-// 1. Spaces become U+2581, bytes that are no UTF-8 become U+FFFD.
+// 1. Spaces become U+2581, bytes that are no UTF-8 become U+FFFD; with dummy_prefix a U+2581 comes
+//    first.
 // 2. User-defined pieces are found from left to right, the longest first; they stand as they are.
 // 3. What lies between starts as single characters. Of all neighbours whose joined text is a piece,
 //    the pair with the highest score (then the leftmost) is joined, until there is none.
 // 4. A character without a piece becomes its bytes' pieces, or the unknown id.
 //
 // Owns the pieces; encode() is const and may run on many threads.
-class BytePairEncoder {
+class BytePairEncoder final : public TextEncoder {
  public:
   // Error, naming `source`, unless the pieces make sense: texts non-empty, unique and UTF-8, one
   // unknown piece, finite scores, all 256 byte pieces with byte_fallback. `markers` are the
@@ -32,14 +34,16 @@ class BytePairEncoder {
   BytePairEncoder(const BytePairEncoder&) = delete;
   BytePairEncoder& operator=(const BytePairEncoder&) = delete;
 
-  // Appends to ids.
-  void encode(std::string_view text, bool with_markers, std::vector<std::int32_t>& ids) const;
+  void encode(std::string_view text,
+              const EncodeOptions& options,
+              std::vector<std::int32_t>& ids) const override;
 
   const TokenizerModel& model() const { return model_; }
-  // The id of a piece, -1 if there is none.
-  std::int32_t find(std::string_view text) const;
-  // The byte that a piece stands for, -1 for other pieces.
-  int byte_of(std::int32_t id) const;
+  const std::vector<Piece>& pieces() const override { return model_.pieces; }
+  std::int32_t find(std::string_view text) const override;
+  PieceText piece_text(std::int32_t id) const override;
+  DecodeRules decode_rules() const override;
+  std::int32_t text_ids() const override;
 
  private:
   struct Scratch;
@@ -67,8 +71,5 @@ class BytePairEncoder {
   std::int32_t unk_ = -1;
   bool has_unused_ = false;
 };
-
-// The length in bytes of the well-formed character that text starts with, 0 if there is none.
-std::size_t character_length(std::string_view text);
 
 }  // namespace darkformer

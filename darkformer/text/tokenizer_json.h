@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "darkformer/text/tokenizer_document.h"
 #include "darkformer/text/tokenizer_model.h"
 
 namespace darkformer {
@@ -15,5 +16,9 @@ namespace darkformer {
 // fallback, another normalizer than Gemma's, ids with holes or twice, merges in another order than
 // the ids.
 TokenizerModel parse_tokenizer_json(std::string_view text, const std::string& source);
+TokenizerModel gemma_model(const TokenizerDocument& document, const std::string& source);
+
+// Does the document say of itself what Gemma's do? Others are read by merge_list_json.h.
+bool is_gemma_document(const TokenizerDocument& document, const std::string& source);
 
 }  // namespace darkformer

@@ -143,7 +143,7 @@ void read_trainer(std::string_view bytes, const std::string& source, TokenizerMo
         model.byte_fallback = reader.flag();
         break;
       case kTrainerSpaceAsSuffix:
-        require(!reader.flag(), source, ": puts spaces at the end of pieces; Gemma's does not");
+        require(!reader.flag(), source, ": puts spaces at the end of pieces; the tokenizers of Gemma and Llama do not");
         break;
       case kTrainerUnk:
         model.unk = reader.bytes();
@@ -163,40 +163,39 @@ void read_trainer(std::string_view bytes, const std::string& source, TokenizerMo
   }
   require(model_type == kModelTypeBpe, source,
           ": not a byte-pair (BPE) model (SentencePiece model type ", model_type,
-          "); Gemma's tokenizers are");
+          "); the tokenizers of Gemma and Llama are");
 }
 
-// Gemma's files leave the text as it is but for spaces, which become U+2581.
-void check_normalizer(std::string_view bytes, const std::string& source) {
-  bool prefix = true;
+// The files we know leave the text as it is but for spaces, which become U+2581, and one in front.
+void read_normalizer(std::string_view bytes, const std::string& source, TokenizerModel& model) {
   bool trim = true;
   bool escape = true;
   bool table = false;
+  model.dummy_prefix = true;  // what the format says when nothing is said
   WireReader reader(bytes, source);
   while (reader.next()) {
     if (reader.field() == kNormalizerTable) {
       table = !reader.bytes().empty();
     } else if (reader.field() == kNormalizerPrefix) {
-      prefix = reader.flag();
+      model.dummy_prefix = reader.flag();
     } else if (reader.field() == kNormalizerTrim) {
       trim = reader.flag();
     } else if (reader.field() == kNormalizerEscape) {
       escape = reader.flag();
     }
   }
-  require(!table && !prefix && !trim && escape, source, ": changes the text before it is cut (",
-          table    ? "normalization table"
-          : prefix ? "add_dummy_prefix"
-          : trim   ? "remove_extra_whitespaces"
-                   : "no escape_whitespaces",
-          "); Gemma's tokenizers do not");
+  require(!table && !trim && escape, source, ": changes the text before it is cut (",
+          table  ? "normalization table"
+          : trim ? "remove_extra_whitespaces"
+                 : "no escape_whitespaces",
+          "); the tokenizers of Gemma, Llama 2 and Mistral do not");
 }
 
 void check_denormalizer(std::string_view bytes, const std::string& source) {
   WireReader reader(bytes, source);
   while (reader.next()) {
     require(reader.field() != kNormalizerTable || reader.bytes().empty(), source,
-            ": has a denormalization table; Gemma's tokenizers do not");
+            ": has a denormalization table, which this program does not read");
   }
 }
 
@@ -263,11 +262,11 @@ std::string write_trainer(const TokenizerModel& model) {
   return out.out();
 }
 
-std::string write_normalizer() {
+std::string write_normalizer(const TokenizerModel& model) {
   WireWriter out;
   out.bytes(kNormalizerName, "identity");
   out.bytes(kNormalizerTable, "");
-  out.number(kNormalizerPrefix, 0);
+  out.number(kNormalizerPrefix, model.dummy_prefix ? 1 : 0);
   out.number(kNormalizerTrim, 0);
   out.number(kNormalizerEscape, 1);
   return out.out();
@@ -299,7 +298,7 @@ TokenizerModel parse_tokenizer_model(std::string_view bytes, const std::string& 
   require(!model.pieces.empty() && !trainer.empty() && !normalizer.empty(), source,
           ": its settings are missing; cut short, or not a SentencePiece model");
   read_trainer(trainer, source, model);
-  check_normalizer(normalizer, source);
+  read_normalizer(normalizer, source, model);
   return model;
 }
 
@@ -309,7 +308,7 @@ std::string serialize_tokenizer_model(const TokenizerModel& model) {
     out.bytes(kModelPieces, write_piece(piece));
   }
   out.bytes(kModelTrainer, write_trainer(model));
-  out.bytes(kModelNormalizer, write_normalizer());
+  out.bytes(kModelNormalizer, write_normalizer(model));
   return out.out();
 }
 

@@ -28,7 +28,7 @@ struct Piece {
   PieceType type = PieceType::kNormal;
 };
 
-// Byte-pair encoding as Gemma uses it: no normalisation, no space added in front.
+// Byte-pair encoding as SentencePiece does it, without normalisation of the text.
 struct TokenizerModel {
   std::vector<Piece> pieces;  // the index is the id
   std::string unk = "<unk>";
@@ -36,10 +36,11 @@ struct TokenizerModel {
   std::string eos = "<eos>";
   std::string pad = "<pad>";
   bool byte_fallback = true;
+  bool dummy_prefix = false;  // a space is put before the text, and taken away again (Llama 2)
 };
 
 // Reads the bytes of a tokenizer.model. Error, naming `source`: cut short, no SentencePiece model,
-// another algorithm than BPE, or text rules that Gemma does not use.
+// another algorithm than BPE, or text rules that neither Gemma nor Llama 2 uses.
 TokenizerModel parse_tokenizer_model(std::string_view bytes, const std::string& source);
 
 // The bytes of a tokenizer.model that SentencePiece and parse_tokenizer_model read back as `model`.

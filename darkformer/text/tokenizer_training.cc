@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "darkformer/base/error.h"
-#include "darkformer/text/tokenizer_bpe.h"
+#include "darkformer/text/utf8.h"
 
 namespace darkformer {
 namespace {

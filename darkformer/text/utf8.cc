@@ -83,4 +83,55 @@ std::size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+std::size_t wide_character_length(std::string_view text) {
+  return valid_sequence(text);
+}
+
+char32_t code_point(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) {
+    return lead;
+  }
+  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  char32_t value = lead & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    value = value << 6 | (static_cast<unsigned char>(text[i]) & 63U);
+  }
+  return value;
+}
+
+bool is_white_space(char32_t c) {
+  return c == ' ' || (c >= 0x09 && c <= 0x0D) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+std::size_t broken_utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const Sequence sequence = sequence_of(byte(0));
+  if (sequence.length == 0 || text.size() < 2 || !within(byte(1), sequence.low, sequence.high)) {
+    return 1;
+  }
+  std::size_t length = 2;
+  while (length < sequence.length && length < text.size() && within(byte(length), 0x80, 0xBF)) {
+    ++length;
+  }
+  return length;
+}
+
+std::string replace_invalid_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 8);
+  for (;;) {
+    const std::size_t bad = find_invalid_utf8(text);
+    out += text.substr(0, bad);
+    if (bad == std::string_view::npos) {
+      return out;
+    }
+    text.remove_prefix(bad);
+    text.remove_prefix(broken_utf8_length(text));
+    out += "\xEF\xBF\xBD";
+  }
+}
+
 }  // namespace darkformer
