@@ -49,14 +49,17 @@ std::int64_t pick(const Decoder& model, const DecoderState& state, Sampler& samp
   const at::Tensor logits = model.logits(state.hidden).contiguous();  // (1,1,V)
   const std::span<const float> row(logits.data_ptr<float>(),
                                    static_cast<std::size_t>(logits.numel()));
-  if (!std::all_of(row.begin(), row.end(), [](float logit) { return std::isfinite(logit); })) {
-    fail("token ", state.position + 1, ": some logits are not finite; ",
-         find_nonfinite(model).cause());
-  }
+  require_finite(row, model, state.position + 1);
   return sampler.pick(row);
 }
 
 }  // namespace
+
+void require_finite(std::span<const float> logits, const Decoder& model, std::int64_t token) {
+  if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+    fail("token ", token, ": some logits are not finite; ", find_nonfinite(model).cause());
+  }
+}
 
 std::string_view end_reason_name(EndReason reason) {
   switch (reason) {

@@ -27,7 +27,7 @@ std::int64_t largest(std::span<const float> logits) {
 }  // namespace
 
 Sampler::Sampler(const SamplerOptions& options)
-    : options_(options), random_(options.seed, kSamplerStream) {
+    : options_(options), random_(options.seed, kSamplerStream, options.sequence) {
   require(options.temperature >= 0 && std::isfinite(options.temperature),
           "sampling: the temperature is ", options.temperature, "; wanted 0 or more");
   require(options.top_k >= 0, "sampling: top-k is ", options.top_k, "; wanted 0 (all) or more");

@@ -15,9 +15,11 @@ struct SamplerOptions {
   std::int64_t top_k = 0;  // only the k largest logits; 0: all
   double top_p = 1;        // of those, only the fewest that together have this share
   std::uint64_t seed = 1;
+  std::uint32_t sequence = 0;  // of many with one seed: each has random numbers of its own
 };
 
-// The n-th pick depends on the seed, n and the logits alone. One object, one sequence.
+// The n-th pick depends on the seed, the sequence, n and the logits alone. One object, one
+// sequence.
 class Sampler {
  public:
   explicit Sampler(const SamplerOptions& options);

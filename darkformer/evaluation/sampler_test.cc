@@ -72,8 +72,8 @@ TEST(Sampler, TopPKeepsTheFewestThatReachTheShare) {
 }
 
 TEST(Sampler, TheSeedAloneDecides) {
-  const auto picks = [](std::uint64_t seed) {
-    Sampler sampler({.temperature = 1, .seed = seed});
+  const auto picks = [](std::uint64_t seed, std::uint32_t sequence = 0) {
+    Sampler sampler({.temperature = 1, .seed = seed, .sequence = sequence});
     std::vector<std::int64_t> ids;
     for (int i = 0; i < 50; ++i) {
       ids.push_back(sampler.pick(kLogits));
@@ -82,6 +82,8 @@ TEST(Sampler, TheSeedAloneDecides) {
   };
   EXPECT_EQ(picks(3), picks(3));
   EXPECT_NE(picks(3), picks(4));
+  EXPECT_NE(picks(3), picks(3, 1));
+  EXPECT_EQ(picks(3, 1), picks(3, 1));
 }
 
 TEST(Sampler, RefusesWhatMakesNoSense) {
