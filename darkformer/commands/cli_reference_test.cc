@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "darkformer/commands/bash_completion.h"
+#include "darkformer/commands/example_options.h"
 #include "darkformer/commands/man_page.h"
-#include "darkformer/commands/sample_options.h"
 
 namespace darkformer::cli_reference_test {
 namespace {
 
-std::vector<Command> sample_commands(SampleOptions& options) {
+std::vector<Command> example_commands(ExampleOptions& options) {
   std::vector<Command> commands(2);
   commands[0].text.name = "sample";
   commands[0].text.summary = "Show | all";
@@ -29,8 +29,8 @@ void expect_parts(const std::string& text, const std::vector<std::string>& parts
 }
 
 TEST(CliReference, ListsCommandsFlagsAndDefaults) {
-  SampleOptions options;
-  const std::string text = cli_reference(sample_commands(options));
+  ExampleOptions options;
+  const std::string text = cli_reference(example_commands(options));
   expect_parts(text,
                {"| [`sample`](#sample) | Show \\| all |", "| `MODEL` | model folder (required) |",
                 "| `-F, --features N` | random features (default: 256) |",
@@ -41,8 +41,8 @@ TEST(CliReference, ListsCommandsFlagsAndDefaults) {
 }
 
 TEST(ManPage, ListsCommandsFlagsAndDefaults) {
-  SampleOptions options;
-  std::vector<Command> commands = sample_commands(options);
+  ExampleOptions options;
+  std::vector<Command> commands = example_commands(options);
   commands[0].text.example = "darkformer sample m \\\n.hidden 'x'";
   const std::string text = man_page(commands, "1.2");
   expect_parts(text, {".TH DARKFORMER 1 \"\" \"darkformer 1.2\"", ".SS sample\nShow | all.\n",
@@ -52,8 +52,8 @@ TEST(ManPage, ListsCommandsFlagsAndDefaults) {
 }
 
 TEST(BashCompletion, ListsCommandsFlagsAndChoices) {
-  SampleOptions options;
-  const std::string text = bash_completion(sample_commands(options));
+  ExampleOptions options;
+  const std::string text = bash_completion(example_commands(options));
   expect_parts(text, {"'sample --help --version'", "--features|-F)", "'exact dark lfk'",
                       "--out) _darkformer_files", "--no-orthogonal", "complete -F _darkformer"});
   EXPECT_EQ(text.find("secret"), std::string::npos);

@@ -8,7 +8,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
-#include "darkformer/commands/sample_options.h"
+#include "darkformer/commands/example_options.h"
 
 namespace darkformer::command_line_test {
 namespace {
@@ -51,7 +51,7 @@ class CommandLine : public testing::Test {
     return error_of(arguments);
   }
 
-  SampleOptions options;
+  ExampleOptions options;
   CommonOptions common;
   std::vector<Command> commands;
   std::vector<Field> common_fields;

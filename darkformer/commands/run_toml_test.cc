@@ -8,7 +8,7 @@
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/scratch_folder.h"
-#include "darkformer/commands/sample_options.h"
+#include "darkformer/commands/example_options.h"
 
 namespace darkformer::run_toml_test {
 namespace {
@@ -17,7 +17,7 @@ class RunToml : public testing::Test {
  protected:
   std::string error_of(const std::string& text) {
     std::ofstream(file) << text;
-    SampleOptions options;
+    ExampleOptions options;
     auto fields = fields_of(options);
     try {
       read_run_toml(file, "sample", fields);
@@ -34,7 +34,7 @@ class RunToml : public testing::Test {
 };
 
 TEST_F(RunToml, ReadsBackWhatItWrote) {
-  SampleOptions before;
+  ExampleOptions before;
   before.model = "/models/a \"b\"\\c";
   before.inputs = {"/x", "/y z"};
   before.prompt = "line\nbreak ü \t'";
@@ -50,7 +50,7 @@ TEST_F(RunToml, ReadsBackWhatItWrote) {
   before.layers = {"0-3"};
   write_run_toml(file, "sample", fields_of(before));
 
-  SampleOptions after;
+  ExampleOptions after;
   auto fields = fields_of(after);
   read_run_toml(file, "sample", fields);
   EXPECT_EQ(run_toml_text("sample", fields_of(after)), run_toml_text("sample", fields_of(before)));
@@ -66,7 +66,7 @@ TEST_F(RunToml, ReadsBackWhatItWrote) {
 }
 
 TEST_F(RunToml, WritesAbsolutePathsAndWhereItCameFrom) {
-  SampleOptions options;
+  ExampleOptions options;
   options.model = "relative/../model";
   const std::string text = run_toml_text("sample", fields_of(options));
   const auto model = (std::filesystem::current_path() / "model").string();
@@ -79,7 +79,7 @@ TEST_F(RunToml, WritesAbsolutePathsAndWhereItCameFrom) {
 
 TEST_F(RunToml, GivenFieldsWin) {
   std::ofstream(file) << "features = 3\nkind = 'lfk'\n";
-  SampleOptions options;
+  ExampleOptions options;
   auto fields = fields_of(options);
   for (Field& field : fields) {
     if (field.name == "features") {

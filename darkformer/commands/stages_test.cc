@@ -11,7 +11,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/scratch_folder.h"
-#include "darkformer/commands/sample_options.h"
+#include "darkformer/commands/example_options.h"
 
 namespace darkformer::stages_test {
 namespace {
@@ -30,7 +30,7 @@ class StagesTest : public testing::Test {
 
   ScratchFolder scratch;
   fs::path folder = scratch.path() / "out";
-  SampleOptions options;
+  ExampleOptions options;
   CommonOptions common;
   std::vector<Field> fields;
   std::ostringstream out;

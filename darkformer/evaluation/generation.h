@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,5 +41,8 @@ Generation generate(Decoder& model,
                     const std::optional<Tokenizer>& tokenizer,
                     const GenerationOptions& options,
                     const std::function<void(std::int64_t id, const std::string& text)>& each);
+
+// For token number `token`. Error that names the weight to blame: a logit is not finite.
+void require_finite(std::span<const float> logits, const Decoder& model, std::int64_t token);
 
 }  // namespace darkformer

@@ -15,9 +15,11 @@ struct SamplerOptions {
   std::int64_t top_k = 0;  // only the k largest logits; 0: all
   double top_p = 1;        // of those, only the fewest that together have this share
   std::uint64_t seed = 1;
+  std::uint32_t sequence = 0;  // of many with one seed: each has random numbers of its own
 };
 
-// The n-th pick depends on the seed, n and the logits alone. One object, one sequence.
+// The n-th pick depends on the seed, the sequence, n and the logits alone. One object, one
+// sequence.
 class Sampler {
  public:
   explicit Sampler(const SamplerOptions& options);
@@ -32,12 +34,15 @@ class Sampler {
     double weight;  // exp((logit - largest) / temperature)
   };
 
+  std::int64_t pick_of_all(std::span<const float> logits);
   std::vector<Candidate> keep_top_k(std::span<const float> logits) const;
   void keep_top_p(std::vector<Candidate>& candidates) const;
 
   SamplerOptions options_;
   Philox random_;
   std::uint64_t picks_ = 0;
+  std::vector<float> weights_;  // kept between picks
+  std::vector<double> sums_;
 };
 
 }  // namespace darkformer

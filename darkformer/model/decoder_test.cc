@@ -96,6 +96,25 @@ TEST(Decoder, SequencesOfABatchDoNotMix) {
   });
 }
 
+TEST(Decoder, ChosenSequencesGoOnAsIfAlone) {
+  on_every_model([](Decoder& model) {
+    const at::Tensor ids = random_ids(5, 16);
+    DecoderState batch, alone;
+    at::Tensor want;
+    for (std::int64_t t = 0; t < 16; ++t) {
+      want = model.extend(ids.narrow(0, 3, 1).narrow(1, t, 1), alone);
+      if (t == 9) {
+        EXPECT_TRUE(batch.select({3}).hidden.equal(batch.hidden.narrow(0, 3, 1)));
+        batch = batch.select({3, 1});
+      }
+      const at::Tensor rows = t < 9 ? ids : at::cat({ids.narrow(0, 3, 1), ids.narrow(0, 1, 1)});
+      const at::Tensor got = model.extend(rows.narrow(1, t, 1), batch);
+      EXPECT_TRUE(got.narrow(0, t < 9 ? 3 : 0, 1).equal(want)) << t;
+    }
+    EXPECT_EQ(batch.position, 16);
+  });
+}
+
 TEST(Decoder, TheFutureDoesNotReachThePast) {
   on_every_model([](Decoder& model) {
     const at::Tensor ids = random_ids(1, 14);

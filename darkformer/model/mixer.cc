@@ -31,6 +31,15 @@ MixerState MixerState::clone() const {
   return copy;
 }
 
+MixerState MixerState::select(const at::Tensor& rows) const {
+  MixerState chosen;
+  for (const at::Tensor& tensor : tensors) {
+    const bool counts = tensor.scalar_type() == at::kLong;
+    chosen.tensors.push_back(counts ? tensor.clone() : tensor.index_select(0, rows));
+  }
+  return chosen;
+}
+
 std::int64_t MixerState::bytes() const {
   std::int64_t total = 0;
   for (const at::Tensor& tensor : tensors) {

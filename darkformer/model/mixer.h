@@ -14,12 +14,15 @@ namespace darkformer {
 
 struct AttentionSpec;
 
-// What one layer keeps of a sequence, as the tensors of its kind; empty before the first token.
-// Copying shares the tensors, clone() does not.
+// What one layer keeps of B sequences, as the tensors of its kind; empty before the first token.
+// int64 tensors count tokens, the same for all sequences; of the others dimension 0 is B. Copying
+// shares the tensors, clone() and select() do not.
 struct MixerState {
   std::vector<at::Tensor> tensors;
 
   MixerState clone() const;
+  // Of these sequences, in this order; one may be chosen more than once. rows int64 (new B).
+  MixerState select(const at::Tensor& rows) const;
   std::int64_t bytes() const;
 };
 

@@ -170,6 +170,36 @@ TEST_P(MixerKinds, DecodingEqualsTheFullPass) {
   }
 }
 
+// A row of a batch, chosen on the way from a row among others, goes on as if it had been alone.
+TEST_P(MixerKinds, ChosenSequencesGoOnWithTheSameBits) {
+  const std::shared_ptr<Mixer> mixer = stirred_mixer(GetParam());
+  const at::NoGradGuard no_gradients;
+  const Inputs in(at::kFloat);
+  const Tensor q = mixer->map_queries(in.q), k = mixer->map_keys(in.k);
+  const auto step = [&](const std::vector<std::int64_t>& rows, std::int64_t t, MixerState& state) {
+    const Tensor chosen = at::tensor(rows, at::kLong);
+    const auto of = [&](const Tensor& x) { return x.index_select(0, chosen).slice(2, t, t + 1); };
+    return mixer->extend(of(q), of(k), of(in.v), state);
+  };
+  MixerState alone, both;
+  std::vector<Tensor> want;
+  for (std::int64_t t = 0; t < 23; ++t) {
+    want.push_back(step({1}, t, alone));
+    if (t < 12) {
+      EXPECT_TRUE(at::equal(step({0, 1}, t, both).narrow(0, 1, 1), want.back())) << t;
+    }
+  }
+  MixerState last = both.select(at::tensor({1}, at::kLong));
+  MixerState mixed = both.select(at::tensor({1, 0, 1}, at::kLong));
+  for (std::int64_t t = 12; t < 23; ++t) {
+    const Tensor& expected = want[static_cast<std::size_t>(t)];
+    EXPECT_TRUE(at::equal(step({1}, t, last), expected)) << t;
+    const Tensor three = step({1, 0, 1}, t, mixed);
+    EXPECT_TRUE(at::equal(three.narrow(0, 0, 1), expected)) << t;
+    EXPECT_TRUE(at::equal(three.narrow(0, 2, 1), expected)) << t;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, MixerKinds, ::testing::ValuesIn(all_kinds()), [](const auto& info) {
   return info.param.name;
 });

@@ -6,7 +6,7 @@
 
 namespace darkformer {
 
-struct SampleOptions {
+struct ExampleOptions {
   std::filesystem::path model;
   std::vector<std::filesystem::path> inputs;
   std::filesystem::path out;
