@@ -75,7 +75,7 @@ TEST(Regex, RefusesWhatItWouldReadDifferently) {
 TEST(Regex, HostilePatternsEnd) {
   const std::string message = error_of("(a+)+$", std::string(40, 'a') + "b");
   EXPECT_TRUE(message == "no error" || message.find("cannot be searched") != std::string::npos);
-  EXPECT_NE(error_of("(a|aa|b?a)*c", std::string(5000, 'a')).find("cannot be searched"),
+  EXPECT_NE(error_of("(a|aa|b?a)*[^ab]", std::string(5000, 'a')).find("cannot be searched"),
             std::string::npos);
 }
 

@@ -69,8 +69,7 @@ def as_json(text):
 VARIANTS = {
     "llama2": {
         "metaspace first": {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": False}},
-        "metaspace always, split": {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True},
-                                    "decoder": {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}},
+        "metaspace always, split": {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}},
     },
     "qwen2_5": {
         "gpt2": {"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}},
