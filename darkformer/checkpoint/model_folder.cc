@@ -18,9 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<const char*, 6> kCompanions = {
+constexpr std::array<const char*, 7> kCompanions = {
     "tokenizer.model",         "tokenizer.json",         "tokenizer_config.json",
-    "special_tokens_map.json", "generation_config.json", "added_tokens.json"};
+    "special_tokens_map.json", "generation_config.json", "added_tokens.json",
+    "chat_template.jinja"};
 
 // The weights of a folder, as the model asks for them.
 class FolderWeights {

@@ -178,6 +178,7 @@ class Session {
                        static_cast<std::uint64_t>(context_.common.seed)};
     options.end_ids = options_.ignore_eos ? std::vector<std::int64_t>{} : end_ids();
     options.stop = options_.stop;
+    options.is_answer = options_.chat;
     return options;
   }
 

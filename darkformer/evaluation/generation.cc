@@ -20,11 +20,12 @@ namespace {
 // Ids to text, up to a stop string.
 class TextStream {
  public:
-  TextStream(const std::optional<Tokenizer>& tokenizer, const std::vector<std::string>& stop)
-      : stop_(stop) {
-    require(tokenizer.has_value() || stop.empty(), "generation: stop strings need a tokenizer");
+  TextStream(const std::optional<Tokenizer>& tokenizer, const GenerationOptions& options)
+      : stop_(options.stop) {
+    require(tokenizer.has_value() || options.stop.empty(),
+            "generation: stop strings need a tokenizer");
     if (tokenizer) {
-      decoder_.emplace(*tokenizer);
+      decoder_.emplace(*tokenizer, !options.is_answer);
       size_ = tokenizer->size();
     }
   }
@@ -91,7 +92,7 @@ Generation generate(Decoder& model,
     return std::find(options.end_ids.begin(), options.end_ids.end(), id) != options.end_ids.end();
   };
   Sampler sampler(options.sampler);
-  TextStream stream(tokenizer, options.stop);
+  TextStream stream(tokenizer, options);
   Generation result;
   const auto emit = [&](std::int64_t id, const std::string& text) {
     result.text += text;

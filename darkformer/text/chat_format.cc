@@ -99,14 +99,13 @@ ChatFormat::TurnStyle ChatFormat::gemma4_style(const std::string& chat_template)
 // Llama 3.1 and 3.2 begin with dates, today's being that of their release unless told otherwise.
 ChatFormat::TurnStyle ChatFormat::llama3_style(const std::string& chat_template) {
   constexpr const char* kCutoff = "Cutting Knowledge Date: December 2023";
-  const bool has_dates =
-      contains(chat_template, kCutoff) && contains(chat_template, "26 Jul 2024");
-  return {.open = {piece_part("<|start_header_id|>")},
-          .after_role = {piece_part("<|end_header_id|>"), text_part("\n\n")},
-          .close = {piece_part("<|eot_id|>")},
-          .model_role = "assistant",
-          .default_system =
-              has_dates ? std::string(kCutoff) + "\nToday Date: 26 Jul 2024\n\n" : ""};
+  const bool has_dates = contains(chat_template, kCutoff) && contains(chat_template, "26 Jul 2024");
+  return {
+      .open = {piece_part("<|start_header_id|>")},
+      .after_role = {piece_part("<|end_header_id|>"), text_part("\n\n")},
+      .close = {piece_part("<|eot_id|>")},
+      .model_role = "assistant",
+      .default_system = has_dates ? std::string(kCutoff) + "\nToday Date: 26 Jul 2024\n\n" : ""};
 }
 
 ChatFormat::TurnStyle ChatFormat::chatml_style(const std::string& chat_template) {
@@ -182,8 +181,8 @@ void ChatFormat::add_turns(std::span<const ChatTurn> turns, std::vector<ChatPart
     add_turn({"system", style_.default_system}, out);
   }
   for (const ChatTurn& turn : turns) {
-    const bool known = turn.role == "user" || is_answer(turn) ||
-                       (turn.role == "system" && style_.has_system);
+    const bool known =
+        turn.role == "user" || is_answer(turn) || (turn.role == "system" && style_.has_system);
     require(known, "chat: role '", printable(turn.role), "' is not known; this model knows ",
             style_.has_system ? "system, " : "", "user and model");
     add_turn({is_answer(turn) ? style_.model_role : turn.role,

@@ -46,6 +46,13 @@ TEST_F(EvaluationWindowsTest, AnExampleByHand) {
   EXPECT_EQ(windows.read_batch(3, 8).rows, 0);
 }
 
+TEST_F(EvaluationWindowsTest, WithoutBosAWindowBeginsBehindEos) {
+  TokenEncoder encoder = byte_encoder();
+  encoder.bos = -1;
+  const EvaluationWindows windows({make_shard(folder_.path() / "a", {{5, 6}, {7, 8}}, encoder)}, 2);
+  EXPECT_EQ(windows.read_batch(0, 2).ids, (Ids{1, 5, 6, 1, 7, 8}));
+}
+
 TEST_F(EvaluationWindowsTest, EveryTokenIsATargetOnce) {
   for (const std::int32_t size : {1, 2, 16, 17, 100}) {
     const Shards shards = count_up(size);

@@ -165,11 +165,11 @@ MergeListEncoder::MergeListEncoder(MergeListModel model)
   for (std::size_t id = 0; id < model_.pieces.size(); ++id) {
     const Piece& piece = model_.pieces[id];
     ids_.emplace(piece.text, static_cast<std::int32_t>(id));
-    texts_.push_back(model_.byte_level ? spelled_bytes(piece.text).value_or(piece.text)
-                     : piece.type == PieceType::kByte
-                         ? std::string(1, static_cast<char>(
-                                              std::stoi(piece.text.substr(3, 2), nullptr, 16)))
-                         : replace_all(piece.text, kSpace, " "));
+    texts_.push_back(
+        model_.byte_level ? spelled_bytes(piece.text).value_or(piece.text)
+        : piece.type == PieceType::kByte
+            ? std::string(1, static_cast<char>(std::stoi(piece.text.substr(3, 2), nullptr, 16)))
+            : replace_all(piece.text, kSpace, " "));
   }
   index_symbols();
   index_joined_spaces();

@@ -33,9 +33,7 @@ class MergeListEncoder final : public TextEncoder {
   std::int32_t find(std::string_view piece) const override;
   PieceText piece_text(std::int32_t id) const override;
   DecodeRules decode_rules() const override;
-  std::int32_t text_ids() const override {
-    return static_cast<std::int32_t>(model_.pieces.size());
-  }
+  std::int32_t text_ids() const override { return static_cast<std::int32_t>(model_.pieces.size()); }
   const MergeListModel& model() const { return model_; }
 
  private:

@@ -155,8 +155,8 @@ class StepReader {
     if (name == "MergedWithNext") {
       return SplitBehaviour::kMergedWithNext;
     }
-    require(name == "Contiguous", source_, ": a Split with the unknown behavior '",
-            printable(name), "'");
+    require(name == "Contiguous", source_, ": a Split with the unknown behavior '", printable(name),
+            "'");
     return SplitBehaviour::kContiguous;
   }
 
@@ -298,8 +298,7 @@ MergeListModel merge_list_model(const TokenizerDocument& document, const std::st
   MergeListModel model;
   check_model(document.model(), source);
   model.unk = find_value<std::string>(document.model(), "unk_token", source).value_or("");
-  model.ignore_merges =
-      find_value<bool>(document.model(), "ignore_merges", source).value_or(false);
+  model.ignore_merges = find_value<bool>(document.model(), "ignore_merges", source).value_or(false);
   StepReader reader(source, model);
   reader.read_normalizer(step("normalizer"));
   reader.read_pre_tokenizer(step("pre_tokenizer"));

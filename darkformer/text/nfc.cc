@@ -20,7 +20,8 @@ CodePoint code_point_at(std::string_view text, std::size_t at) {
   CodePoint point{0, 1};
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto left = static_cast<utf8proc_ssize_t>(text.size() - at);
-  const auto length = utf8proc_iterate(bytes + at, std::min<utf8proc_ssize_t>(left, 4), &point.value);
+  const auto length =
+      utf8proc_iterate(bytes + at, std::min<utf8proc_ssize_t>(left, 4), &point.value);
   assert(length > 0);
   point.length = static_cast<std::size_t>(std::max<utf8proc_ssize_t>(length, 1));
   return point;
@@ -46,8 +47,8 @@ void append_decomposed(utf8proc_int32_t c, std::vector<utf8proc_int32_t>& out) {
   const std::size_t begin = out.size();
   out.resize(begin + kRoom);
   int unused = 0;
-  const auto count = utf8proc_decompose_char(c, out.data() + begin, kRoom, UTF8PROC_DECOMPOSE,
-                                             &unused);
+  const auto count =
+      utf8proc_decompose_char(c, out.data() + begin, kRoom, UTF8PROC_DECOMPOSE, &unused);
   out.resize(begin + static_cast<std::size_t>(std::clamp<utf8proc_ssize_t>(count, 0, kRoom)));
 }
 
@@ -82,9 +83,9 @@ void append_composed(std::string_view stretch,
     at += point.length;
   }
   sort_marks(points);
-  const auto count = utf8proc_normalize_utf32(
-      points.data(), static_cast<utf8proc_ssize_t>(points.size()),
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const auto count =
+      utf8proc_normalize_utf32(points.data(), static_cast<utf8proc_ssize_t>(points.size()),
+                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   assert(count >= 0);
   for (utf8proc_ssize_t i = 0; i < count; ++i) {
     append_utf8(points[static_cast<std::size_t>(i)], out);

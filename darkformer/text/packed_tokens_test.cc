@@ -53,6 +53,27 @@ TEST_F(PackedTokensTest, EveryStretchOfASmallStream) {
   }
 }
 
+// Qwen's documents have no BOS: the first token of each is where it starts.
+TEST_F(PackedTokensTest, WithoutBos) {
+  TokenEncoder encoder = byte_encoder();
+  encoder.bos = -1;
+  const Documents documents = {{5, 6, 7}, {8}, {9, 10}};
+  const PackedTokens tokens({make_shard(folder_.path() / "a", documents, encoder)});
+  const Ids stream = {5, 6, 7, 1, 8, 1, 9, 10, 1};
+  const std::vector<std::uint8_t> wanted = {1, 0, 0, 0, 1, 0, 1, 0, 0};
+  ASSERT_EQ(tokens.size(), 9);
+  EXPECT_EQ(tokens.document_begin(0, 2), 6);
+  for (std::int64_t begin = 0; begin <= 9; ++begin) {
+    for (std::int64_t end = begin; end <= 9; ++end) {
+      Ids ids(static_cast<std::size_t>(end - begin), -1);
+      std::vector<std::uint8_t> starts(ids.size(), 9);
+      tokens.copy(begin, end - begin, ids.data(), starts.data());
+      EXPECT_EQ(ids, slice(stream, begin, end));
+      EXPECT_EQ(starts, std::vector<std::uint8_t>(wanted.begin() + begin, wanted.begin() + end));
+    }
+  }
+}
+
 TEST_F(PackedTokensTest, ManyDocuments) {
   const Documents documents = make_documents(1001, 97);
   const auto tokens = pack(documents);

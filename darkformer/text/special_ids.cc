@@ -109,8 +109,8 @@ SpecialIds find_special_ids(const TextEncoder& encoder,
     // Llama 3 puts it there by its post-processor, which early files and copies lack.
     ids.bos = first_of(encoder, {"<|begin_of_text|>", "<s>", "<bos>"});
   }
-  ids.eos = first_of(encoder, {settings.eos, "</s>", "<|end_of_text|>", "<|endoftext|>",
-                               "<|im_end|>", "<eos>"});
+  ids.eos = first_of(
+      encoder, {settings.eos, "</s>", "<|end_of_text|>", "<|endoftext|>", "<|im_end|>", "<eos>"});
   ids.pad = first_of(encoder, {settings.pad, "<pad>", "<|finetune_right_pad_id|>"});
   ids.unk = first_of(encoder, {unk, "<unk>"});
   return ids;

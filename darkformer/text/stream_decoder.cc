@@ -35,8 +35,8 @@ std::string StreamDecoder::push(std::int32_t id) {
     return show(take_characters(), rules_.leading_space == kTaken);
   }
   const std::string before = piece.ends_bytes ? finish() : std::string();
-  const bool takes_space = rules_.leading_space == kTaken ||
-                           (rules_.leading_space == kTakenFromPiece && !is_unknown);
+  const bool takes_space =
+      rules_.leading_space == kTaken || (rules_.leading_space == kTakenFromPiece && !is_unknown);
   return before + show(std::move(piece.text), takes_space);
 }
 

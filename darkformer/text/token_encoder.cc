@@ -7,12 +7,13 @@
 namespace darkformer {
 
 TokenEncoder token_encoder(const Tokenizer& tokenizer) {
-  return {.encode = [tokenizer](std::string_view text) { return tokenizer.encode(text); },
-          .bos = tokenizer.bos(),
-          .eos = tokenizer.eos(),
-          .vocabulary = tokenizer.size(),
-          .fingerprint = tokenizer.fingerprint(),
-          .encode_more = [tokenizer](std::string_view text) { return tokenizer.encode_more(text); }};
+  return {
+      .encode = [tokenizer](std::string_view text) { return tokenizer.encode(text); },
+      .bos = tokenizer.bos(),
+      .eos = tokenizer.eos(),
+      .vocabulary = tokenizer.size(),
+      .fingerprint = tokenizer.fingerprint(),
+      .encode_more = [tokenizer](std::string_view text) { return tokenizer.encode_more(text); }};
 }
 
 }  // namespace darkformer

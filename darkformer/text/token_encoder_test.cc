@@ -56,6 +56,23 @@ TEST(TokenEncoder, PiecesHaveTheTokensOfTheWhole) {
   EXPECT_EQ(shard_ids(TokenShard(folder.path() / "a.tokens")), Ids(whole.begin(), whole.end()));
 }
 
+// A family that begins texts with a space of its own does so once for a document.
+TEST(TokenEncoder, PiecesOfADocumentHaveOneSpaceInFront) {
+  const ScratchFolder folder;
+  const std::string text = long_text(200000);
+  const std::filesystem::path file = folder.path() / "a.txt";
+  write_bytes(file, text);
+  TokenizerModel model = sample_model();
+  model.dummy_prefix = true;
+  TokenizeOptions options;
+  options.reader.piece_bytes = 1;
+  const TokenEncoder encoder = token_encoder(Tokenizer(model, "sample", 1));
+  tokenize_file(file, folder.path() / "a.tokens", encoder, options);
+  const std::vector<std::int32_t> whole = encoder.encode(text);
+  EXPECT_NE(whole, sample_tokenizer().encode(text));
+  EXPECT_EQ(shard_ids(TokenShard(folder.path() / "a.tokens")), Ids(whole.begin(), whole.end()));
+}
+
 TEST(TokenEncoder, EveryRunOfLineEndsIsAPlaceToCut) {
   const TokenEncoder encoder = token_encoder(sample_tokenizer());
   const std::string text = long_text(20000);

@@ -63,7 +63,8 @@ Tokenizer Tokenizer::load_file(const fs::path& file) {
   const MappedFile mapped(file);
   const std::string_view bytes = mapped.text();
   if (file.extension() == ".json") {
-    return from_json(bytes, source, checksum(bytes), read_tokenizer_settings(file.parent_path()));
+    return from_document(parse_tokenizer_document(bytes, source), source, checksum(bytes),
+                         [&] { return read_tokenizer_settings(file.parent_path()); });
   }
   TokenizerModel model = parse_tokenizer_model(bytes, source);
   const bool is_gemma = !model.dummy_prefix;
@@ -75,12 +76,21 @@ Tokenizer Tokenizer::from_json(std::string_view text,
                                const std::string& source,
                                std::uint64_t fingerprint,
                                const TokenizerSettings& settings) {
-  TokenizerDocument document = parse_tokenizer_document(text, source);
+  return from_document(parse_tokenizer_document(text, source), source, fingerprint,
+                       [&] { return settings; });
+}
+
+// What stands beside the file is not asked for where it is a Gemma's, which says all by itself.
+Tokenizer Tokenizer::from_document(TokenizerDocument document,
+                                   const std::string& source,
+                                   std::uint64_t fingerprint,
+                                   const std::function<TokenizerSettings()>& read_settings) {
   if (is_gemma_document(document, source)) {
     TokenizerModel model = gemma_model(document, source);
     document = {};  // as large as the file
-    return {std::move(model), source, fingerprint, settings};
+    return {std::move(model), source, fingerprint};
   }
+  const TokenizerSettings settings = read_settings();
   MergeListModel model = merge_list_model(document, source);
   document = {};
   const auto encoder = std::make_shared<MergeListEncoder>(std::move(model));
@@ -143,7 +153,10 @@ std::vector<std::int32_t> Tokenizer::encode_more(std::string_view text) const {
 std::vector<std::int32_t> Tokenizer::encode_chat(std::span<const ChatTurn> turns) const {
   std::vector<std::int32_t> ids;
   TextPlace place = TextPlace::kStart;
-  for (const ChatPart& part : chat_.parts(turns)) {
+  const std::vector<ChatPart> parts = chat_.parts(turns);
+  require(end_of_turn_ >= 0, "chat: the tokenizer has no ", chat_.end_of_turn(),
+          " piece; use a tokenizer with turns, or leave the chat form");
+  for (const ChatPart& part : parts) {
     if (!part.is_piece) {
       encoder_->encode(part.text, {.markers = false, .place = place}, ids);
       place = TextPlace::kInside;

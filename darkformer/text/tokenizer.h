@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@
 #include "darkformer/text/tokenizer_model.h"
 
 namespace darkformer {
+
+struct TokenizerDocument;
 
 // A tokenizer is immutable and cheap to copy (copies share the vocabulary); all functions are const
 // and may be called from many threads.
@@ -82,6 +85,10 @@ class Tokenizer {
   Tokenizer(std::shared_ptr<const TextEncoder> encoder, std::uint64_t fingerprint)
       : encoder_(std::move(encoder)), fingerprint_(fingerprint) {}
 
+  static Tokenizer from_document(TokenizerDocument document,
+                                 const std::string& source,
+                                 std::uint64_t fingerprint,
+                                 const std::function<TokenizerSettings()>& read_settings);
   std::int32_t find_special(const std::string& text, const std::string& source) const;
   void find_chat(const std::string& chat_template, bool byte_level);
   std::string name_of(std::int32_t id) const;

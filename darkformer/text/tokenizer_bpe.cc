@@ -237,8 +237,7 @@ void BytePairEncoder::encode(std::string_view text,
                              const EncodeOptions& options,
                              std::vector<std::int32_t>& ids) const {
   require(text.size() <= kMostBytes, "tokenizer: more than 512 MiB in one piece; cut the text");
-  const bool starts =
-      options.place == TextPlace::kStart || options.place == TextPlace::kAfterBos;
+  const bool starts = options.place == TextPlace::kStart || options.place == TextPlace::kAfterBos;
   const bool with_markers = options.markers;
   const std::string normalized = normalize(text, model_.dummy_prefix && starts);
   const std::string_view all = normalized;

@@ -60,8 +60,8 @@ void MergeTexts::add(const Json& merge, const std::string& source) {
     left = merge[0].get_ref<const std::string&>();
     right = merge[1].get_ref<const std::string&>();
   }
-  require(!left.empty() && !right.empty(), source, ": a merge is not two pieces: ",
-          printable(merge.dump()));
+  require(!left.empty() && !right.empty(), source,
+          ": a merge is not two pieces: ", printable(merge.dump()));
   const std::size_t end = bytes_.size() + left.size() + right.size();
   require(end <= std::numeric_limits<std::uint32_t>::max(), source, ": more than 4 GiB of merges");
   merges_.push_back({static_cast<std::uint32_t>(bytes_.size()),

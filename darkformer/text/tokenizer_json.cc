@@ -25,8 +25,7 @@ void check_settings(const TokenizerDocument& document, const std::string& source
           ": has no byte_fallback; Gemma's tokenizers do");
   const Json& normalizer = document_member(document.json, "normalizer", source);
   require(normalizer == gemma_normalizer(), source, ": its normalizer is ",
-          printable(normalizer.dump()),
-          "; Gemma's writes a space as U+2581 and does nothing else");
+          printable(normalizer.dump()), "; Gemma's writes a space as U+2581 and does nothing else");
 }
 
 // Bytes are <0x00> ... <0xFF> in a row. Gemma 1 and 2 write <0x09> as a literal tab.
@@ -86,7 +85,8 @@ bool is_gemma_document(const TokenizerDocument& document, const std::string& sou
   const auto vocab = document.model().find("vocab");
   return normalizer != document.json.end() && *normalizer == gemma_normalizer() &&
          find_value<bool>(document.model(), "byte_fallback", source).value_or(false) &&
-         vocab != document.model().end() && vocab->is_object() && vocab->contains("<start_of_turn>");
+         vocab != document.model().end() && vocab->is_object() &&
+         vocab->contains("<start_of_turn>");
 }
 
 TokenizerModel gemma_model(const TokenizerDocument& document, const std::string& source) {

@@ -143,7 +143,8 @@ void read_trainer(std::string_view bytes, const std::string& source, TokenizerMo
         model.byte_fallback = reader.flag();
         break;
       case kTrainerSpaceAsSuffix:
-        require(!reader.flag(), source, ": puts spaces at the end of pieces; the tokenizers of Gemma and Llama do not");
+        require(!reader.flag(), source,
+                ": puts spaces at the end of pieces; the tokenizers of Gemma and Llama do not");
         break;
       case kTrainerUnk:
         model.unk = reader.bytes();

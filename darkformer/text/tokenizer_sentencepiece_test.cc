@@ -86,6 +86,22 @@ TEST(SentencePieceJudge, RarePieces) {
   }
 }
 
+// As Llama 2 does it: a space before the text, and away again.
+TEST(SentencePieceJudge, WithDummyPrefix) {
+  TokenizerModel model = sample_model();
+  model.dummy_prefix = true;
+  const Both both(model);
+  both.expect_same("");
+  both.expect_same(sample_text());
+  std::mt19937 random(12);
+  for (int i = 0; i < 3000; ++i) {
+    both.expect_same(random_text(random, true));
+    Ids ids(random() % 20);
+    std::generate(ids.begin(), ids.end(), [&] { return static_cast<int>(random() % 420); });
+    both.expect_same_text(ids);
+  }
+}
+
 TEST(SentencePieceJudge, WithoutByteFallback) {
   TokenizerModel model = sample_model();
   model.byte_fallback = false;

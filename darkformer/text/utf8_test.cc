@@ -65,5 +65,24 @@ TEST(Utf8, MixedTextOfEveryLength) {
   }
 }
 
+TEST(Utf8, ReplacesEachBrokenStartOnce) {
+  EXPECT_EQ(replace_invalid_utf8("plain \u00e9"), "plain \u00e9");
+  EXPECT_EQ(replace_invalid_utf8("a\xFFz"), "a\uFFFDz");
+  EXPECT_EQ(replace_invalid_utf8("\xE2\x82"), "\uFFFD");
+  EXPECT_EQ(replace_invalid_utf8("\xF0\x9F\x98x"), "\uFFFDx");
+  EXPECT_EQ(replace_invalid_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(replace_invalid_utf8("\xC0\xAF"), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(replace_invalid_utf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");
+}
+
+TEST(Utf8, CodePointsAndWhiteSpace) {
+  EXPECT_EQ(code_point("a"), U'a');
+  EXPECT_EQ(code_point("\u00e9x"), U'\u00e9');
+  EXPECT_EQ(code_point("\u6771"), U'\u6771');
+  EXPECT_EQ(code_point("\U0001F600"), U'\U0001F600');
+  EXPECT_TRUE(is_white_space(0x3000));
+  EXPECT_FALSE(is_white_space(0x180E));
+}
+
 }  // namespace
 }  // namespace darkformer::utf8_test

@@ -15,7 +15,7 @@ _EMBEDDING = "model.embed_tokens.weight"
 _PREFIXES = ("language_model.model.", "model.language_model.")  # of multimodal files
 _OTHERS = ("vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector.")
 _COMPANIONS = ("tokenizer.model", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-               "generation_config.json", "added_tokens.json")
+               "generation_config.json", "added_tokens.json", "chat_template.jinja")
 _MARK = ".self_attn.dark."
 
 
