@@ -365,8 +365,9 @@ void check_conversion(const LinearizeOptions& options) {
   ConvertOptions convert;
   convert.attention = options.attention, convert.features = options.features;
   convert.window = options.window, convert.keep_exact = options.keep_exact;
-  spec_of(convert, config);
-  chosen_layers(convert, config);
+  for (const std::int64_t layer : chosen_layers(convert, config)) {
+    spec_of(convert, config, layer);
+  }
 }
 
 void linearize(const LinearizeOptions& options, Context& context) {
