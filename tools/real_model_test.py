@@ -29,7 +29,7 @@ def llama2c_weights():
 
 
 def llama2c_words():
-    words = ["<unk>", "\n<s>\n", "\n</s>\n", *(f"<0x{byte:02X}>" for byte in range(256)), *(word.replace("▁", " ") for word in WORDS)]
+    words = ["<unk>", "\n<s>\n", "\n</s>\n", *map(chr, range(256)), *(word.replace("▁", " ") for word in WORDS)]
     data = struct.pack("<i", 7)
     for number, word in enumerate(words):
         word = word.encode()
@@ -175,8 +175,8 @@ class RealModel(ToolTest):
             "cut short": [b"", whole[:20], whole[:28], whole[:len(self.weights) - 1], whole[:-1], whole[:len(self.weights) + 9]],
             "not a llama2.c model": [struct.pack("<7i", *header[:5], -header[5], header[6]) + whole[28:], b"\0" * len(whole), b"PK" * 99],
             "do not fit": [struct.pack("<7i", DIM, HIDDEN, LAYERS, 5, 5, VOCABULARY, CONTEXT) + whole[28:]],
-            "not Llama 2's": [whole.replace(b"<0x41>", b"<0x4X>"), whole.replace(b"<unk>", b"<pad>")],
-            "not UTF-8": [whole.replace("é".encode(), b"\xff\xff")],
+            "not Llama 2's": [self.weights + self.words.replace(b"\1\0\0\0A", b"\1\0\0\0B"), whole.replace(b"<unk>", b"<pad>")],
+            "not UTF-8": [self.weights + self.words[:-2] + b"\xff\xff"],
             "the longest": [self.weights + struct.pack("<i", 3) + self.words[4:]],
         }
         for message, files in broken.items():
