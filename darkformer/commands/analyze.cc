@@ -95,7 +95,7 @@ void check_features(const AnalyzeOptions& o) {
   for (const std::int64_t features : o.features) {
     ConvertOptions tried;
     tried.features = features;
-    spec_of(tried, config);
+    spec_of(tried, config, 0);
   }
 }
 

@@ -234,6 +234,8 @@ class ConfigReader {
         config_.layer_kinds.assign(config_.layers, LayerKind::kFull);
         return;
       case Family::kMistral:  // all layers slide, or none
+        require(!text_->contains("layer_types") || is_null("layer_types"), source_,
+                ": \"layer_types\" is not supported with mistral, whose layers are all alike");
         config_.sliding_window =
             is_null("sliding_window") ? 0 : field("sliding_window", config_.sliding_window);
         config_.layer_kinds.assign(
@@ -299,24 +301,25 @@ class ConfigReader {
     RopeSpec full = config_.rope_full, sliding = config_.rope_sliding;
     full.base = field("rope_theta", full.base);
     sliding.base = field("rope_local_base_freq", sliding.base);
-    if (has_object(*text_, "rope_scaling")) {
+    const bool two = config_.family == Family::kGemma3 || config_.family == Family::kGemma4;
+    const auto filled = [&](const char* key) {
+      return has_object(*text_, key) && !(*text_)[key].empty();
+    };
+    if (filled("rope_scaling")) {  // transformers lets it win over rope_parameters
       full = rope_from((*text_)["rope_scaling"], full);
-    }
-    if (has_object(*text_, "rope_parameters")) {
+    } else if (filled("rope_parameters")) {
       const OrderedJson& both = (*text_)["rope_parameters"];
       const bool nested = has_object(both, kFullName) || has_object(both, kSlidingName);
-      if (!nested && !both.empty()) {
-        full = rope_from(both, full);
-      }
-      if (has_object(both, kFullName)) {
-        full = rope_from(both[kFullName], full);
-      }
+      require(two || !nested, source_, ": \"rope_parameters\" has a part for each kind of layer; ",
+              config_.parts().model_type, " has one rotation for all");
+      full = !nested                       ? rope_from(both, full)
+             : has_object(both, kFullName) ? rope_from(both[kFullName], full)
+                                           : full;
       if (has_object(both, kSlidingName)) {
         sliding = rope_from(both[kSlidingName], sliding);
       }
     }
     config_.rope_full = full;
-    const bool two = config_.family == Family::kGemma3 || config_.family == Family::kGemma4;
     config_.rope_sliding = two ? sliding : full;
   }
 

@@ -228,6 +228,9 @@ TEST(ModelConfig, RefusesOtherModels) {
          "no multiple of");
   expect(R"({"model_type": "llama", "hidden_size": 36, "num_attention_heads": 4})",
          "\"head_dim\" is 9");
+  expect(R"({"model_type": "qwen3", "rope_parameters": {"full_attention": {"rope_theta": 5}}})",
+         "one rotation for all");
+  expect(R"({"model_type": "mistral", "layer_types": ["full_attention"]})", "layer_types");
   expect(R"({"model_type": "qwen2", "layer_types": ["sliding_attention"], "num_hidden_layers": 1})",
          "sliding_window");
   expect(R"({"model_type": "gemma4_text", "num_kv_shared_layers": 30})", "num_kv_shared_layers");

@@ -50,7 +50,12 @@ RopeSpec read_rope_spec(const OrderedJson& object,
       rope.factor = number("factor").value_or(1);
       return rope;
     default:
-      rope.factor = get_value<double>(object, "factor", source);
+      break;
+  }
+  const bool null_yarn =
+      rope.kind == RopeKind::kYarn && object.contains("factor") && object["factor"].is_null();
+  if (!null_yarn) {
+    rope.factor = get_value<double>(object, "factor", source);
   }
   if (rope.kind == RopeKind::kDynamic) {
     rope.original = positions;  // as transformers has it, whatever the object says
@@ -58,6 +63,9 @@ RopeSpec read_rope_spec(const OrderedJson& object,
     rope.original = find_value<std::int64_t>(object, kOriginal, source).value_or(positions);
     require(rope.original > 0, source, ": \"", kOriginal, "\" is ", rope.original,
             "; wanted 1 or more");
+  }
+  if (null_yarn) {  // as transformers has it
+    rope.factor = static_cast<double>(positions) / static_cast<double>(rope.original);
   }
   if (rope.kind == RopeKind::kLlama3) {
     rope.low_frequency = get_value<double>(object, "low_freq_factor", source);
