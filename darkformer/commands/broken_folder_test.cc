@@ -179,7 +179,7 @@ TEST_F(BrokenFolder, AConfigThatMakesNoSense) {
       {"num_attention_heads", 0},
       {"num_key_value_heads", 3},
       {"rms_norm_eps", "small"},
-      {"model_type", "llama"},
+      {"model_type", "mixtral"},
   };
   for (const auto& [key, value] : absurd) {
     SCOPED_TRACE(key);

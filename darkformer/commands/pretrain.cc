@@ -1,6 +1,7 @@
 // darkformer pretrain: train a model from nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/error.h"
@@ -18,6 +19,10 @@ namespace darkformer {
 namespace {
 
 namespace fs = std::filesystem;
+
+// By the values of Family.
+constexpr std::array<const char*, 8> kFamilyNames = {"gemma", "gemma2",  "gemma3", "gemma4",
+                                                     "llama", "mistral", "qwen2",  "qwen3"};
 
 struct PretrainOptions : TrainingOptions {
   std::string family = "gemma";
@@ -40,7 +45,7 @@ struct PretrainOptions : TrainingOptions {
   void visit(auto&& field) {
     visit_files(field);
     field("family", family, "architecture",
-          {.choices = {"gemma", "gemma2", "gemma3"}, .on_resume = OnResume::kFixed});
+          {.choices = {kFamilyNames.begin(), kFamilyNames.end()}, .on_resume = OnResume::kFixed});
     field("layers", layers, "layers",
           {.minimum = 1, .maximum = kMostLayers, .on_resume = OnResume::kFixed});
     field("hidden", hidden, "width of the hidden states",
@@ -51,7 +56,8 @@ struct PretrainOptions : TrainingOptions {
     field("kv-heads", kv_heads, "key and value heads",
           {.minimum = 1, .on_resume = OnResume::kFixed});
     field("head-dim", head_dim, "size of a head", {.minimum = 2, .on_resume = OnResume::kFixed});
-    field("sliding-window", sliding_window, "of the local layers of gemma2 and gemma3",
+    field("sliding-window", sliding_window,
+          "of the local layers of gemma2, gemma3, gemma4 and mistral",
           {.minimum = 1, .on_resume = OnResume::kFixed});
     field("tokenizer", tokenizer, "model folder or tokenizer.model to take the vocabulary from",
           {.empty_means = "learned from the texts"});
@@ -114,11 +120,26 @@ fs::path prepare_tokenizer(const PretrainOptions& options, bool is_made, const C
 }
 
 Family family_of(const std::string& name) {
-  return name == "gemma"    ? Family::kGemma1
-         : name == "gemma2" ? Family::kGemma2
-         : name == "llama"  ? Family::kLlama
-         : name == "qwen3"  ? Family::kQwen3
-                            : Family::kGemma3;
+  const auto found = std::find(kFamilyNames.begin(), kFamilyNames.end(), name);
+  return static_cast<Family>(found - kFamilyNames.begin());  // one of the choices
+}
+
+// What only Gemma 4 has, in small: each layer's own embedding of the token, and a last third of
+// layers that share keys where there is an earlier layer of each kind.
+void add_gemma4_parts(ModelConfig& config) {
+  constexpr std::int64_t kOwnShare = 8, kSharedShare = 3;
+  config.query_pre_attn_scalar = 1;
+  config.full_head_dim = config.head_dim;
+  config.per_layer_size = std::max<std::int64_t>(1, config.hidden_size / kOwnShare);
+  config.per_layer_vocab = config.vocab_size;
+  config.wide_shared_layers = true;
+  for (config.shared_layers = config.layers / kSharedShare; config.shared_layers > 0;
+       --config.shared_layers) {
+    if (config.key_layer(config.layers - 1) >= 0 &&
+        config.key_layer(config.layers - config.shared_layers) >= 0) {
+      return;
+    }
+  }
 }
 
 AttentionSpec attention_of(const PretrainOptions& options) {
@@ -145,9 +166,19 @@ ModelConfig config_of(const PretrainOptions& options, std::int64_t vocabulary, s
   config.head_dim = options.head_dim;
   config.max_positions = std::max<std::int64_t>(options.context, 8192);
   config.query_pre_attn_scalar = static_cast<double>(options.head_dim);
-  config.sliding_window = config.parts().post_norms ? options.sliding_window : 0;
-  config.layer_kinds = default_layer_kinds(family, options.layers, default_pattern(family));
+  const bool slides = config.parts().post_norms || family == Family::kMistral;
+  config.sliding_window = slides ? options.sliding_window : 0;
+  // A small Gemma 4 of every second layer full has both kinds to share.
+  const std::int64_t pattern = family == Family::kGemma4 ? 2 : default_pattern(family);
+  config.layer_kinds = default_layer_kinds(family, options.layers, pattern);
+  if (family == Family::kMistral) {
+    config.layer_kinds.assign(static_cast<std::size_t>(options.layers), LayerKind::kSliding);
+  }
+  config.tied_head = true;  // small models are mostly vocabulary
   config.attention.assign(static_cast<std::size_t>(options.layers), attention_of(options));
+  if (family == Family::kGemma4) {
+    add_gemma4_parts(config);
+  }
   config.seed = seed;
   check_model_config(config, "the model asked for");
   return config;
@@ -185,8 +216,10 @@ void pretrain(const PretrainOptions& options, Context& context) {
   const auto load = [&](const Checkpoint* start) {
     return start != nullptr
                ? load_model(start->folder, {.trains = [](const std::string&) { return true; }})
-               : std::make_shared<Decoder>(config_of(options, tokenizer, seed),
-                                           initial_weights(seed, options.deviation));
+               : std::make_shared<Decoder>(
+                     config_of(options, tokenizer, seed),
+                     initial_weights(seed, options.deviation,
+                                     parts_of(family_of(options.family)).norm_unit));
   };
   PreparedRun run{tokenizer, folder, load, nullptr, {}, *ranks};
   run.planned = PlannedRun{.config = config_of(options, tokenizer, seed), .from_folder = false};
@@ -202,7 +235,7 @@ Command pretrain_command() {
        .example = "darkformer pretrain --data speeches.txt --layers 4 --hidden 128 --steps 2000 "
                   "--lr 1e-3 --out tiny\n"
                   "darkformer pretrain --config tiny/run.toml --resume",
-       .details = "A Gemma of any family and of any kind of attention, with its own vocabulary "
+       .details = "A model of any family and of any kind of attention, with its own vocabulary "
                   "learned from the texts, or that of another model. Otherwise as finetune.",
        .config = true},
       pretrain);

@@ -1,0 +1,117 @@
+"""Every family through the program: pretrain, analyze, convert and back, finetune, generate, keep a state, plan."""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = os.environ["DARKFORMER"]
+FAMILIES = ("gemma", "gemma2", "gemma3", "gemma4", "llama", "mistral", "qwen2", "qwen3")
+TEXT = "".join(f"Story {i}. The cat number {i % 7} saw {i % 11} birds, and the birds saw the cat. Then it slept.\n" for i in range(900))
+KINDS = {
+    "dark": ["--window", "4", "--sinks", "1", "--centre"],
+    "performer": [],
+    "lfk": [],
+    "window": ["--window", "5"],
+}
+
+
+class Families(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.root = Path(self.scratch.name)
+        self.text = self.root / "text.txt"
+        self.text.write_text(TEXT)
+        self.environment = dict(os.environ, XDG_CACHE_HOME=str(self.root / "cache"))
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def run_program(self, *arguments):
+        return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False,
+                              env=self.environment)
+
+    def good(self, *arguments):
+        done = self.run_program(*arguments)
+        self.assertEqual(done.returncode, 0, f"{arguments}: {done.stderr}")
+        return done.stdout
+
+    def pretrained(self, family):
+        """Six layers, so that Gemma 3 and 4 have a full one and Gemma 4 shares keys."""
+        out = self.root / family
+        self.good("pretrain", "--family", family, "--data", self.text, "--layers", 6, "--hidden", 32, "--heads", 4,
+                  "--kv-heads", 2, "--head-dim", 8, "--sliding-window", 16, "--vocabulary", 320, "--steps", 12,
+                  "--batch", 2, "--context", 48, "--lr", "1e-2", "--quiet", "--out", out)
+        return out / "final"
+
+    def logits(self, model):
+        file = self.root / "logits.safetensors"
+        self.good("logits", model, "--text", "The cat number 3 saw", "--out", file)
+        return file.read_bytes()
+
+    def layers_of(self, model):
+        """All layers: those with a sliding window stay exact unless they are named."""
+        return ["--layers", f"0-{json.loads(self.good('info', model, '--json').splitlines()[-1])['layers'] - 1}"]
+
+    def check_kind(self, model, kind, options):
+        converted, back = self.root / f"{model.parent.name}-{kind}", self.root / f"{model.parent.name}-{kind}-back"
+        data = ["--data", self.text, "--context", 48, "--tokens", 2000] if "--centre" in options else []
+        self.good("convert", model, "--attention", kind, *options, *data, *self.layers_of(model), "--out", converted)
+        self.assertNotEqual(self.logits(converted), self.logits(model))
+        self.good("convert", converted, "--attention", "exact", "--out", back)
+        self.assertEqual(self.logits(back), self.logits(model), "turned back it is the original, to the bit")
+        return converted
+
+    def check_finetune(self, converted):
+        run = converted.with_name(converted.name + "-run")
+        self.good("finetune", converted, "--data", self.text, "--steps", 20, "--batch", 2, "--context", 48, "--lr", "3e-3",
+                  "--quiet", "--out", run)
+        losses = [json.loads(line)["loss"] for line in (run / "log.jsonl").read_text().splitlines() if '"loss"' in line]
+        self.assertLess(losses[-1], losses[0])
+        return run / "final"
+
+    def check_state(self, model):
+        """A kept state goes on with the text that an uninterrupted run writes."""
+        state, prompt = self.root / "state", "The cat number 3 saw"
+        greedy = ["--temp", "0", "--ignore-eos", "--quiet"]
+        whole = self.good("generate", model, "--prompt", prompt, "-n", 24, *greedy)
+        first = self.good("generate", model, "--prompt", prompt, "-n", 10, *greedy, "--save-state", state)
+        rest = self.good("generate", model, "--load-state", state, "-n", 14, *greedy)
+        self.assertEqual((first.rstrip("\n") + rest).strip(), whole.strip())
+
+    def check_plan(self, model):
+        plan = json.loads(self.good("plan", model, "--json").splitlines()[-1])
+        self.assertGreater(plan["parameters"], 1000)
+
+    def check_analysis(self, model):
+        analysis = self.root / f"{model.parent.name}-analysis"
+        self.good("analyze", model, "--data", self.text, "--context", 48, "--tokens", 1200, "--out", analysis)
+        out = self.root / f"{model.parent.name}-auto"
+        done = self.run_program("convert", model, "--analysis", analysis, "--auto", "--budget", 400_000, *self.layers_of(model), "--out", out)
+        self.assertIn(done.returncode, (0, 1), done.stderr)  # 1: the budget holds every layer as it is
+        if done.returncode == 0:
+            self.logits(out)
+
+    def test_every_family(self):
+        for family in FAMILIES:
+            with self.subTest(family=family):
+                model = self.pretrained(family)
+                self.check_state(model)
+                converted = {kind: self.check_kind(model, kind, options) for kind, options in KINDS.items()}
+                finetuned = self.check_finetune(converted["dark"])
+                self.check_state(finetuned)
+                self.check_plan(finetuned)
+                self.check_analysis(model)
+
+    def test_layers_that_share_keys_are_converted_together(self):
+        model = self.pretrained("gemma4")
+        done = self.run_program("convert", model, "--attention", "dark", "--layers", "5", "--out", self.root / "one")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("share keys and values; choose both of them or neither", done.stderr)
+        self.assertFalse((self.root / "one").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
