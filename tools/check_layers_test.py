@@ -40,6 +40,8 @@ class CheckLayers(ToolTest):
             ("base/a.cc", "<spdlog/spdlog.h>"),
             ("commands/a.cc", "<nlohmann/json.hpp>"),
             ("commands/a.cc", "<sentencepiece_processor.h>"),
+            ("text/a.cc", "<pcre2.h>"),
+            ("text/a.cc", "<utf8proc.h>"),
             ("ops/a.cc", "<gloo/context.h>"),
             ("ops/a.cc", "<torch/csrc/distributed/c10d/ProcessGroup.hpp>"),
             ("kernels/a.cc", "<omp.h>"),

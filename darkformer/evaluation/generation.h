@@ -22,7 +22,7 @@ struct GenerationOptions {
   SamplerOptions sampler = {};
   std::vector<std::int64_t> end_ids = {};  // end the text; not part of it
   std::vector<std::string> stop = {};      // stop strings, likewise; they need a tokenizer
-  bool is_answer = false;  // a text of its own, not one that goes on the prompt's
+  bool is_answer = false;                  // a text of its own, not one that goes on the prompt's
 };
 
 enum class EndReason { kMaxTokens, kEndOfText, kStopString, kInterrupted };

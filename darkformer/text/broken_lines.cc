@@ -10,7 +10,7 @@ namespace darkformer {
 namespace {
 
 // Reasons quote the line, which may be long and, being broken, may hold anything.
-std::string printable(std::string reason) {
+std::string one_line(std::string reason) {
   constexpr std::size_t kLongest = 200;
   if (reason.size() > kLongest) {
     reason = reason.substr(0, kLongest) + "...";
@@ -34,7 +34,7 @@ std::string ReadReport::summary() const {
 void BrokenLines::add(std::int64_t number, const std::string& reason) {
   if (report_.broken_lines++ == 0) {
     report_.first_broken_line = number;
-    report_.first_broken_reason = printable(reason);
+    report_.first_broken_reason = one_line(reason);
   }
   check(std::max(report_.lines, kFewLines));
 }

@@ -220,12 +220,13 @@ void ChatFormat::add_instructions(std::span<const ChatTurn> turns,
       continue;
     }
     const bool llama = instructions_ == Instructions::kLlama2;
-    std::string text = llama ? std::string(trim(turns[i].text)) : turns[i].text;
+    std::string text;
     if (!system.empty() && llama && i == 0) {
-      text = "<<SYS>>\n" + std::string(trim(system)) + "\n<</SYS>>\n\n" + text;
+      text.append("<<SYS>>\n").append(trim(system)).append("\n<</SYS>>\n\n");
     } else if (!system.empty() && !llama && i + 1 >= turns.size()) {
-      text = system + "\n\n" + text;
+      text.append(system).append("\n\n");
     }
+    text.append(llama ? trim(turns[i].text) : turns[i].text);
     add_instruction(text, i == 0, out);
   }
 }

@@ -14,7 +14,8 @@ namespace darkformer {
 // CRLF becomes LF, a byte order mark at the start is dropped; nothing else changes. A piece ends
 // after a run of line ends and before another character. Gemma's vocabularies hold line ends as
 // tokens of their own, which never join with what follows, so the pieces have the same tokens as
-// the whole.
+// the whole. Byte-level vocabularies may join a line end with a line of nothing but blanks behind
+// it: there a cut, one in 256 KiB, can cost such a join.
 class PlainTextReader final : public DocumentReader {
  public:
   PlainTextReader(std::unique_ptr<ByteSource> source,

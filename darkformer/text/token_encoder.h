@@ -23,8 +23,8 @@ struct TokenEncoder {
   std::function<std::vector<std::int32_t>(std::string_view)> encode_more = {};
 };
 
-// A model's own tokenizer. Text that spells a control piece (<start_of_turn>) becomes that id, as in
-// SentencePiece and Hugging Face.
+// A model's own tokenizer. Text that spells a control piece (<start_of_turn>) becomes that id, as
+// in SentencePiece and Hugging Face.
 TokenEncoder token_encoder(const Tokenizer& tokenizer);
 
 }  // namespace darkformer

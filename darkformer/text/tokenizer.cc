@@ -87,12 +87,12 @@ Tokenizer Tokenizer::from_document(TokenizerDocument document,
                                    const std::function<TokenizerSettings()>& read_settings) {
   if (is_gemma_document(document, source)) {
     TokenizerModel model = gemma_model(document, source);
-    document = {};  // as large as the file
+    document.json = nullptr;  // as large as the file
     return {std::move(model), source, fingerprint};
   }
   const TokenizerSettings settings = read_settings();
   MergeListModel model = merge_list_model(document, source);
-  document = {};
+  document.json = nullptr;
   const auto encoder = std::make_shared<MergeListEncoder>(std::move(model));
   Tokenizer tokenizer(encoder, fingerprint);
   tokenizer.special_ =

@@ -46,8 +46,8 @@ class Tokenizer {
 
   // Ids of the text, without BOS. Text that spells a control piece (<start_of_turn>, <|eot_id|>)
   // becomes that id, as in SentencePiece (user-defined pieces) and Hugging Face (added tokens);
-  // encode_plain takes it as ordinary text. encode_more: text that goes on one that was cut, without
-  // the space that some families put before a text.
+  // encode_plain takes it as ordinary text. encode_more: text that goes on one that was cut,
+  // without the space that some families put before a text.
   std::vector<std::int32_t> encode(std::string_view text) const;
   std::vector<std::int32_t> encode_plain(std::string_view text) const;
   std::vector<std::int32_t> encode_more(std::string_view text) const;

@@ -37,6 +37,7 @@ class MergeTexts {
   std::string bytes_;
   std::vector<Merge> merges_;
 };
+
 struct TokenizerDocument {
   Json json;  // without model.merges' elements
   MergeTexts merges;

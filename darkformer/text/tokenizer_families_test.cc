@@ -192,6 +192,16 @@ TEST(TokenizerFamilies, TextThatGoesOnKeepsItsSpace) {
   EXPECT_EQ(stream.push(ids.front()), " world");
   EXPECT_EQ(tokenizer.encode_more(" world"), ids);
   EXPECT_NE(tokenizer.encode(" world"), ids);
+  for (const char* scheme : {"always", "first"}) {
+    Json document = golden.at("tokenizer");
+    document["normalizer"] = nullptr;
+    document["pre_tokenizer"] = {
+        {"type", "Metaspace"}, {"replacement", "\xE2\x96\x81"}, {"prepend_scheme", scheme}};
+    const Tokenizer metaspace = Tokenizer::from_json(document.dump(), scheme, 0);
+    EXPECT_EQ(metaspace.encode("world"), ids) << scheme;
+    EXPECT_EQ(metaspace.encode_more(" world"), ids) << scheme;
+    EXPECT_NE(metaspace.encode_more("world"), ids) << scheme;
+  }
 }
 
 }  // namespace
