@@ -13,6 +13,7 @@
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
+#include "darkformer/commands/own_text_file.h"
 #include "darkformer/evaluation/analysis_file.h"
 #include "darkformer/model/decoder.h"
 #include "darkformer/model/nonfinite.h"
@@ -29,13 +30,15 @@ struct AnalyzeOptions {
   std::int64_t context = 1024, tokens = 65536;
   std::vector<std::int64_t> features;
   double target = 0.1;
+  std::optional<std::int64_t> own_tokens;
   std::optional<fs::path> cache;
   fs::path out;
 
   void visit(auto&& field) {
     field("model", model, "model folder with exact attention; it is not changed",
           {.positional = true, .required = true});
-    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
+    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards",
+          {.empty_means = "the model's own text, which it writes first"});
     field("context", context, "tokens of a window", {.minimum = 2});
     field("tokens", tokens,
           "tokens to read, in windows spread evenly over the text; one window in "
@@ -45,6 +48,7 @@ struct AnalyzeOptions {
           {.minimum = 1, .empty_means = "half, once, twice and four times the head size"});
     field("target", target, "error of a layer's output that counts as good without training",
           {.minimum = 0.001, .maximum = 1});
+    field("own-tokens", own_tokens, kOwnTokensHelp, kOwnTokensTraits);
     field("cache", cache, "folder for tokenised texts",
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
     field("out", out, "folder for analysis.json, moments.safetensors, results.json and report.html",
@@ -99,7 +103,12 @@ void analyze(const AnalyzeOptions& o, Context& context) {
   check_outside(o.out, o.model);
   check_out_folder(o.out, holds_results_of("analysis"));
   check_features(o);
+  check_own_tokens(o.own_tokens, !o.data.empty());
   AnalysisRun run{o.model, o.data, o.cache.value_or(fs::path()), o.context, {}};
+  if (run.data.empty()) {
+    run.data = {own_text_file(
+        {o.model, o.own_tokens.value_or(kOwnTextTokens), o.context, run.cache}, context)};
+  }
   run.options = {o.tokens, o.features, o.target, static_cast<std::uint64_t>(context.common.seed)};
   const std::shared_ptr<Decoder> model = load_model(o.model);
   const ModelAnalysis analysis = analyze_into(o.out, run, *model, context);
@@ -156,6 +165,7 @@ Command analyze_command() {
       {.name = "analyze",
        .summary = "Measure what random features would do to a model's attention",
        .example = "darkformer analyze gemma-2b --data text.jsonl --out analysis\n"
+                  "darkformer analyze gemma-2b --out analysis-of-its-own-text\n"
                   "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-auto",
        .details =
            "One pass over the text, with memory that does not grow with it. For every layer and "

@@ -48,7 +48,8 @@ Command bench_command() {
            "attention: feature attention and exact attention, forward and forward + backward, "
            "beside the same in plain ATen calls and the peak of matrix products of 256; "
            "decode: one token against states of contexts of any length, and a whole model "
-           "beside a loop that only reads its weights; train: whole training steps "
+           "beside a loop that only reads its weights, and sampling several sequences at once; "
+           "train: whole training steps "
            "of a Gemma of a million parameters beside the same model in plain ATen calls; "
            "gemm: our door to oneDNN beside libtorch's own product."},
       bench);

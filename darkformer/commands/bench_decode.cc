@@ -1,5 +1,5 @@
-// Decoding: one token of attention against the context before it, and of a whole model against a
-// loop that only reads its weights.
+// Decoding: one token of attention against the context before it, of a whole model against a loop
+// that only reads its weights, and of several sequences at once against one.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <iomanip>
@@ -115,6 +115,42 @@ OrderedJson measure_model(ModelDecode& model, Context& context) {
   return object;
 }
 
+constexpr std::int64_t kSampledTokens = 32;
+
+// Sampling by a whole model: every step reads the weights once, however many sequences there are.
+void measure_batches(const BenchOptions& options,
+                     ModelDecode& model,
+                     Context& context,
+                     OrderedJson& batches) {
+  std::vector<std::function<void()>> bodies;
+  for (const std::int64_t batch : options.batch) {
+    bodies.emplace_back([&model, batch] { model.sample(batch, kSampledTokens); });
+  }
+  const std::vector<Timing> timings = time_in_turn(bodies, 1.0);
+  if (!context.common.json) {
+    context.out << threads() << (threads() == 1 ? " thread" : " threads")
+                << ": sampling sequences of " << kSampledTokens << " tokens, medians of "
+                << clock_name() << "\nat once   tokens/s spread   ratio\n";
+  }
+  for (std::size_t i = 0; i < timings.size(); ++i) {
+    const auto tokens = static_cast<double>(options.batch[i] * kSampledTokens);
+    const double sequences =
+        static_cast<double>(options.batch[i]) / static_cast<double>(options.batch[0]);
+    const double ratio = sequences / ratio_in_turn(timings[i], timings[0]);
+    if (!context.common.json) {
+      context.out << std::fixed << std::setw(7) << options.batch[i] << std::setprecision(1)
+                  << std::setw(11) << tokens / timings[i].seconds << std::setprecision(0)
+                  << std::setw(6) << 100 * timings[i].spread << "%" << std::setprecision(2)
+                  << std::setw(7) << ratio << "x" << std::endl;
+    }
+    OrderedJson object;
+    object["threads"] = threads(), object["clock"] = clock_name(),
+    object["batch"] = options.batch[i], object["tokens_per_second"] = tokens / timings[i].seconds,
+    object["spread"] = timings[i].spread, object["ratio"] = ratio;
+    batches.push_back(object);
+  }
+}
+
 }  // namespace
 
 void bench_decode(const BenchOptions& options, Context& context) {
@@ -123,7 +159,8 @@ void bench_decode(const BenchOptions& options, Context& context) {
     check_decode(options.head_sizes[i], options.features[i]);
   }
   ModelDecode model = options.model ? ModelDecode(*options.model) : ModelDecode();
-  OrderedJson rows = OrderedJson::array(), models = OrderedJson::array();
+  OrderedJson rows = OrderedJson::array(), models = OrderedJson::array(),
+              batches = OrderedJson::array();
   for (const int count : thread_counts(context.common)) {
     const ThreadCount use(count);
     if (!context.common.json) {
@@ -137,10 +174,13 @@ void bench_decode(const BenchOptions& options, Context& context) {
     context.stop_if_interrupted("stopped; the rows above are complete");
     const ThreadCount use(count);
     models.push_back(measure_model(model, context));
+    context.stop_if_interrupted("stopped; the rows above are complete");
+    measure_batches(options, model, context, batches);
   }
   if (context.common.json) {
     OrderedJson result;
-    result["heads"] = options.heads, result["rows"] = rows, result["models"] = models;
+    result["heads"] = options.heads, result["rows"] = rows, result["models"] = models,
+    result["batches"] = batches;
     context.print_json(result);
   }
 }

@@ -10,6 +10,7 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/checkpoint/model_folder.h"
+#include "darkformer/evaluation/own_text.h"
 #include "darkformer/kernels/exact_attention.h"
 #include "darkformer/model/decoder.h"
 #include "darkformer/model/initial_weights.h"
@@ -209,6 +210,16 @@ void ModelDecode::step() {
   DecoderState state = prompt_.clone();
   const at::Tensor hidden = model_->extend(at::ones({1, 1}, at::kLong), state);
   model_->logits(hidden);
+}
+
+void ModelDecode::sample(std::int64_t batch, std::int64_t tokens) {
+  OwnTextOptions options;
+  options.tokens = batch * tokens, options.batch = batch, options.context = 1 + tokens;
+  options.sampler.temperature = 1.0;
+  options.start = {model_->config().bos_id};
+  write_own_text(
+      *model_, options, {}, [](std::int64_t, const std::vector<std::int64_t>&) {},
+      [](std::int64_t) {});
 }
 
 void ModelDecode::read_weights() const {

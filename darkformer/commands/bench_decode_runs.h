@@ -61,6 +61,8 @@ class ModelDecode {
   // What the step is measured against: sums over all weights as 8-byte numbers.
   void read_weights() const;
   std::int64_t weight_bytes() const;
+  // So many sequences of this length, sampled at once, as darkformer sample does.
+  void sample(std::int64_t batch, std::int64_t tokens);
 
  private:
   explicit ModelDecode(std::shared_ptr<Decoder> model);

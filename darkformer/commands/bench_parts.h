@@ -20,6 +20,7 @@ struct BenchOptions {
   std::int64_t heads = 8;
   std::vector<std::string> kinds = {"exact", "performer", "dark", "lfk", "constant", "random"};
   std::int64_t tokens = 4096;
+  std::vector<std::int64_t> batch = {1, 16};
   bool rivals = true, exact = true;
   std::optional<std::filesystem::path> model;
 
@@ -41,6 +42,8 @@ struct BenchOptions {
           {.minimum = 1, .maximum = 1 << 22});
     field("rivals", rivals, "attention: beside the same in plain ATen calls");
     field("exact", exact, "attention: exact attention too, and where features overtake it");
+    field("batch", batch, "decode: sequences that the model samples at once, each of these numbers",
+          {.minimum = 1, .maximum = 4096});
     field("model", model, "decode: model folder whose weights are read",
           {.empty_means = "random ones"});
   }

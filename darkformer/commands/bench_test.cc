@@ -56,13 +56,17 @@ TEST(Bench, AttentionAndDecodeWantAsManyFeaturesAsHeadSizes) {
 TEST(Bench, DecodeMeasuresStatesCachesAndAModel) {
   const Outcome outcome =
       run({"bench", "decode", "--lengths", "64", "100000", "--heads", "2", "--head-sizes", "16",
-           "--features", "8", "--model", golden_folder("gemma1"), "--json"});
+           "--features", "8", "--model", golden_folder("gemma1"), "--batch", "1,3", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const Json result = outcome.json();
   expect_numbers(result["rows"], {"seconds", "state_bytes", "context"});
   EXPECT_TRUE(result["rows"][0].contains("exact_seconds"));
   EXPECT_FALSE(result["rows"][1].contains("exact_seconds"));  // too long to keep
   expect_numbers(result["models"], {"seconds", "weight_bytes", "read_seconds", "share_of_read"});
+  expect_numbers(result["batches"], {"tokens_per_second", "batch", "ratio"});
+  EXPECT_EQ(result["batches"].size(), 2 * result["models"].size());
+  EXPECT_EQ(result["batches"][0]["ratio"], 1.0);
+  EXPECT_EQ(result["batches"][1]["batch"], 3);
 }
 
 TEST(Bench, DecodeNamesAMissingModel) {

@@ -9,6 +9,7 @@
   entry(info)                \
   entry(logits)              \
   entry(generate)            \
+  entry(sample)              \
   entry(analyze)             \
   entry(convert)             \
   entry(pretrain)            \

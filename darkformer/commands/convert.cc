@@ -264,8 +264,14 @@ Summary summary_of(const ModelConfig& before,
   return summary;
 }
 
-void convert(const ConvertOptions& o, Context& context) {
-  check_options(o, context);
+void convert(const ConvertOptions& given, Context& context) {
+  check_options(given, context);
+  ConvertOptions o = given;
+  if (needs_own_text(o, context)) {
+    o.data = {own_text_file({o.model, o.own_tokens.value_or(kOwnTextTokens), o.context,
+                             o.cache.value_or(std::filesystem::path())},
+                            context)};
+  }
   for (const std::filesystem::path& file : o.data) {  // read only where something is measured
     require(std::filesystem::exists(file), file.string(), ": there is no such file");
   }
@@ -309,7 +315,9 @@ Command convert_command() {
            "random (random weights) as baselines. Layers with a sliding window "
            "stay exact unless --layers names them. With --auto the analysis that darkformer "
            "analyze "
-           "wrote chooses, within --budget. The converted "
+           "wrote chooses, within --budget. What is fitted to text and is given neither --data nor "
+           "--analysis is fitted to text that the model writes itself (see darkformer sample). The "
+           "converted "
            "model wants finetuning: see darkformer finetune."},
       convert);
 }

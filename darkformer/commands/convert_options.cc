@@ -94,15 +94,11 @@ void check_moments(const ConvertOptions& o, const Context& context) {
   if (o.analysis && !o.data.empty()) {
     throw UsageError("--data and --analysis exclude each other: both are where moments come from");
   }
-  for (const char* name : {"tokens", "context", "cache"}) {
-    if (o.data.empty() && was_given(context, name)) {
-      throw UsageError(concat("--", name, " is about reading --data; give --data FILE"));
+  check_own_tokens(o.own_tokens, !o.data.empty() || o.analysis);
+  for (const char* name : {"tokens", "context", "cache", "own-tokens"}) {
+    if (o.data.empty() && was_given(context, name) && !needs_own_text(o, context)) {
+      throw UsageError(concat("--", name, " is about reading text, and nothing here asks for any"));
     }
-  }
-  const std::string asks = needs_moments(o);
-  if (!asks.empty() && o.data.empty() && !o.analysis) {
-    throw UsageError(
-        concat(asks, " needs text to measure on; give --data FILE or --analysis FILE"));
   }
 }
 
@@ -220,6 +216,10 @@ std::vector<std::int64_t> chosen_layers(const ConvertOptions& o, const ModelConf
 std::string start_of(const ConvertOptions& o) {
   const bool ranked = o.rank || o.rank_share, text = !o.data.empty() || o.analysis;
   return o.init.value_or(ranked && text && o.attention == "dark" ? "leading" : "identity");
+}
+
+bool needs_own_text(const ConvertOptions& o, const Context& context) {
+  return o.data.empty() && !o.analysis && !folds_present(o, context) && !needs_moments(o).empty();
 }
 
 std::string needs_moments(const ConvertOptions& o) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "darkformer/commands/command.h"
+#include "darkformer/commands/own_text_file.h"
 #include "darkformer/model/conversion.h"
 #include "darkformer/model/model_config.h"
 
@@ -29,6 +30,7 @@ struct ConvertOptions {
   std::optional<std::int64_t> budget;
   std::optional<double> clip, gate_scale, gate_bias;
   std::int64_t tokens = 65536, context = 1024;
+  std::optional<std::int64_t> own_tokens;
   std::optional<std::filesystem::path> cache;
   std::filesystem::path out;
 
@@ -63,8 +65,7 @@ struct ConvertOptions {
            .maximum = 1000,
            .empty_means = "from the attention within the window on --data or by --analysis, or 0"});
     field("centre", centre, "centre queries and keys by their means over --data or --analysis");
-    field("init", init,
-          "where the covariance's factor starts (dark); all but identity need --data or --analysis",
+    field("init", init, "where the covariance's factor starts (dark); all but identity read text",
           {.choices = factor_start_names(),
            .empty_means = "leading where a rank and text are given, otherwise identity"});
     field("clip", clip,
@@ -90,7 +91,10 @@ struct ConvertOptions {
   // Where means, covariances and advice come from.
   void visit_reading(auto&& field) {
     field("data", data,
-          "text to take means and covariances from (.txt, .jsonl, .json.gz, .zst or token shards)");
+          "text to take means and covariances from (.txt, .jsonl, .json.gz, .zst or token shards)",
+          {.empty_means = "where they are needed and there is no --analysis, the model's own text, "
+                          "which it writes first"});
+    field("own-tokens", own_tokens, kOwnTokensHelp, kOwnTokensTraits);
     field("tokens", tokens, "tokens of --data to read", {.minimum = 1});
     field("context", context, "tokens per window while reading --data", {.minimum = 1});
     field("analysis", analysis,
@@ -128,6 +132,9 @@ std::string start_of(const ConvertOptions& options);
 
 // Which option asks for moments, or none.
 std::string needs_moments(const ConvertOptions& options);
+
+// Whether the model has to write the text itself: an option asks for some, and none is given.
+bool needs_own_text(const ConvertOptions& options, const Context& context);
 
 // --fold alone: the factors that MODEL has.
 bool folds_present(const ConvertOptions& options, const Context& context);

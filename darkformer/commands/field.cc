@@ -270,7 +270,8 @@ void check_value(const Field& field) {
 void check_required(const std::vector<Field>& fields) {
   for (const Field& field : fields) {
     if (field.traits.required && !field.given) {
-      fail_usage(field.flag(), " is missing: ", field.help);
+      fail_usage(field.flag(), " is missing: ", field.help, field.traits.advice.empty() ? "" : "; ",
+                 field.traits.advice);
     }
   }
 }

@@ -44,6 +44,7 @@ struct FieldTraits {
   std::vector<std::string> choices = {};  // the only allowed texts
   std::optional<double> minimum = {};     // of a number, or of each number of a list
   std::optional<double> maximum = {};
+  std::string advice = {};       // what to do without a required value, for its error
   std::string empty_means = {};  // what help says of an unset value: "all layers"
   bool momentary = false;        // about this call only: run.toml does not keep it
   OnResume on_resume = OnResume::kTold;

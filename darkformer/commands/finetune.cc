@@ -26,7 +26,7 @@ struct FinetuneOptions : TrainingOptions {
   void visit(auto&& field) {
     field("model", model, "model folder to start from",
           {.positional = true, .required = true, .on_resume = OnResume::kStart});
-    visit_files(field);
+    visit_files(field, "darkformer sample writes a text of the model's own");
     field("train", scope,
           "what is trained: all, or the attention's q, k, v projections, covariance and gates",
           {.choices = {"all", "attention"}, .on_resume = OnResume::kFixed});

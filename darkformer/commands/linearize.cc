@@ -7,12 +7,14 @@
 
 #include "darkformer/base/content_key.h"
 #include "darkformer/base/error.h"
+#include "darkformer/base/log.h"
 #include "darkformer/commands/command.h"
 #include "darkformer/commands/convert_options.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/linearize_report.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
+#include "darkformer/commands/own_text_file.h"
 #include "darkformer/commands/stages.h"
 #include "darkformer/commands/subcommand.h"
 #include "darkformer/model/decoder.h"
@@ -43,12 +45,16 @@ struct LinearizeOptions {
   std::int64_t batch = 8, context = 1024;
   double lr = 1e-4, factor_lr_scale = 5;
   std::int64_t checkpoint_every = 100, eval_tokens = 65536, analysis_tokens = 65536;
+  std::optional<std::int64_t> own_tokens;
   std::optional<fs::path> cache;
 
   void visit(auto&& field) {
     field("model", model, "model folder to start from; it is not changed",
           {.positional = true, .required = true});
-    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards", {.required = true});
+    field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards",
+          {.empty_means = "the model's own text, which it writes first"});
+    field("own-tokens", own_tokens, kOwnTokensHelp,
+          {.minimum = 1, .empty_means = "what finetuning reads, 1048576 at most"});
     field("out", out, "folder of the whole", {.required = true, .value_name = "DIR"});
     field("eval-data", eval_data, "texts to measure on",
           {.empty_means = "a twentieth of --data, held out"});
@@ -92,6 +98,7 @@ struct LinearizeOptions {
 };
 
 constexpr double kHeldOutShare = 0.05;
+constexpr std::int64_t kMostOwnTokens = 1 << 20;
 
 std::string word_of(const auto& value) {
   return concat(value);
@@ -123,6 +130,9 @@ class Linearization {
 
   void run() {
     stages_.keep_inputs(inputs_);
+    if (o_.data.empty()) {
+      sample();
+    }
     if (o_.eval_data.empty()) {
       stages_.run("hold-out", [&] { return hold_out(); });
     }
@@ -167,6 +177,11 @@ class Linearization {
   fs::path converted() const { return o_.out / "converted"; }
   fs::path transferred() const { return o_.out / "transfer"; }
   fs::path tuned() const { return o_.out / "finetune"; }
+  fs::path own_text() const { return o_.out / "own-text.jsonl"; }
+  // What everything reads.
+  std::vector<fs::path> texts() const {
+    return o_.data.empty() ? std::vector<fs::path>{own_text()} : o_.data;
+  }
   fs::path held_out() const { return o_.out / "held-out.tokens"; }
   std::int64_t steps() const {
     const std::int64_t step = o_.batch * o_.context;
@@ -185,11 +200,20 @@ class Linearization {
     });
   }
 
+  // What it leaves when it is stopped is gone on with, not removed.
+  void sample() {
+    const std::int64_t tokens =
+        o_.own_tokens.value_or(std::min(kMostOwnTokens, steps() * o_.batch * o_.context));
+    log_info("no --data: works with ", tokens, " tokens of the model's own text, ",
+             own_text().string());
+    stage("sample", sample_words({o_.model, tokens, o_.context}, own_text()));
+  }
+
   OrderedJson hold_out() {
     const Tokenizer tokenizer =
         load_tokenizer(o_.model, read_model_config(o_.model / "config.json"));
     const auto tokens = std::make_shared<PackedTokens>(
-        open_data(o_.data, o_.cache.value_or(fs::path()), tokenizer, context_));
+        open_data(texts(), o_.cache.value_or(fs::path()), tokenizer, context_));
     const CorpusSplit split =
         split_corpus(tokens, {.context = o_.context, .held_out = kHeldOutShare});
     const std::int64_t written =
@@ -205,7 +229,7 @@ class Linearization {
 
   Words analyze_words() const {
     Words words = {"analyze", o_.model.string()};
-    add_files(words, "--data", o_.data);
+    add_files(words, "--data", texts());
     add_words(words, "--context", std::max<std::int64_t>(2, o_.context));
     add_words(words, "--tokens", o_.analysis_tokens, "--out", analysis().string());
     add_cache(words);
@@ -231,7 +255,7 @@ class Linearization {
       add_words(words, "--analysis", analysis().string(), "--auto", "--budget", *o_.budget);
     } else {
       add_attention(words);
-      add_files(words, "--data", o_.data);
+      add_files(words, "--data", texts());
       add_words(words, "--context", o_.context);
       add_cache(words);
     }
@@ -244,7 +268,7 @@ class Linearization {
 
   Words training_words(const fs::path& from, const fs::path& to, std::int64_t steps) const {
     Words words = {"finetune", from.string()};
-    add_files(words, "--data", o_.data);
+    add_files(words, "--data", texts());
     add_words(words, "--steps", steps, "--batch", o_.batch, "--context", o_.context, "--lr", o_.lr);
     add_words(words, "--warmup", steps / 20, "--factor-lr-scale", o_.factor_lr_scale);
     add_words(words, "--checkpoint-every", o_.checkpoint_every, "--keep", 1, "--out", to.string());
@@ -329,6 +353,7 @@ void check_options(const LinearizeOptions& options, const Context& context) {
           concat("--", name, " has no meaning with --budget, which chooses for each layer"));
     }
   }
+  check_own_tokens(options.own_tokens, !options.data.empty());
   if (options.tokens && was_given(context, "steps")) {
     throw UsageError("--steps and --tokens exclude each other: both say how long to finetune");
   }
@@ -360,7 +385,8 @@ Command linearize_command() {
        .example =
            "darkformer linearize gemma-2b --data text.jsonl --steps 1000 --out gemma-2b-linear",
        .details =
-           "The whole way: hold text out, analyze, convert, (with --transfer-steps) teach each "
+           "The whole way: (without --data) let the model write text, hold some of it out, "
+           "analyze, convert, (with --transfer-steps) teach each "
            "layer's "
            "attention by the original's, finetune, measure against the original, and write "
            "report.html with before and after, what each component of the attention does, and the "

@@ -54,9 +54,11 @@ struct TrainingOptions {
   std::int64_t nproc = 1;
   std::int64_t timeout = 600;
 
-  void visit_files(auto&& field) {
+  // `advice`: what to do without texts.
+  void visit_files(auto&& field, const std::string& advice = {}) {
     field("data", data, "texts: .txt, .jsonl, .json.gz, .zst, or token shards",
           {.required = true,
+           .advice = advice,
            .on_resume = OnResume::kFree});  // other texts are refused, moved ones not
     field("out", out, "run folder: run.toml, log.jsonl, checkpoints/, final/",
           {.required = true, .value_name = "RUN", .on_resume = OnResume::kFree});

@@ -3,9 +3,12 @@
 #include "darkformer/evaluation/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "darkformer/base/error.h"
+#include "darkformer/kernels/sampling_weights.h"
 
 namespace darkformer {
 namespace {
@@ -13,10 +16,24 @@ namespace {
 // Keeps these numbers apart from those of draws, whose streams are layers.
 constexpr std::uint32_t kSamplerStream = 0x73616d70;
 
+// Without branches, so that the compiler makes vectors of it.
+bool has_nan(std::span<const float> values) {
+  bool found = false;
+  for (const float value : values) {
+    found |= (std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU) > 0x7F800000U;
+  }
+  return found;
+}
+
+void require_numbers(std::span<const float> logits) {
+  for (std::size_t i = 0; has_nan(logits) && i < logits.size(); ++i) {
+    require(!std::isnan(logits[i]), "sampling: the logit of token ", i, " is not a number");
+  }
+}
+
 std::int64_t largest(std::span<const float> logits) {
   std::int64_t best = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    require(!std::isnan(logits[i]), "sampling: the logit of token ", i, " is not a number");
     if (logits[i] > logits[static_cast<std::size_t>(best)]) {
       best = static_cast<std::int64_t>(i);
     }
@@ -76,10 +93,42 @@ void Sampler::keep_top_p(std::vector<Candidate>& candidates) const {
   candidates.erase(candidates.begin(), end);
 }
 
+// The block of the draw, then the token in it. Where rounding leaves a draw beyond the last weight it
+// is the last token that has one.
+std::int64_t Sampler::pick_of_all(std::span<const float> logits) {
+  constexpr float kColdest = 1e-30F;  // its inverse is finite
+  weights_.resize(logits.size());
+  sums_.resize(kernels::weight_blocks(logits.size()));
+  kernels::sampling_weights(logits.data(), logits.size(),
+                            std::max(kColdest, static_cast<float>(options_.temperature)),
+                            weights_.data(), sums_.data());
+  double left = random_.uniform(picks_++) * std::accumulate(sums_.begin(), sums_.end(), 0.0);
+  std::size_t block = 0;
+  for (; block + 1 < sums_.size() && left >= sums_[block]; ++block) {
+    left -= sums_[block];
+  }
+  const std::size_t begin = block * kernels::kWeightBlock;
+  std::size_t i = begin;
+  for (; i < std::min(begin + kernels::kWeightBlock, weights_.size()); ++i) {
+    left -= double{weights_[i]};
+    if (left < 0) {
+      return static_cast<std::int64_t>(i);
+    }
+  }
+  do {
+    --i;
+  } while (i > 0 && weights_[i] == 0.0F);
+  return static_cast<std::int64_t>(i);
+}
+
 std::int64_t Sampler::pick(std::span<const float> logits) {
   require(!logits.empty(), "sampling: no logits");
+  require_numbers(logits);
   if (options_.temperature == 0) {
     return largest(logits);
+  }
+  if (options_.top_p >= 1 && (options_.top_k == 0 || options_.top_k >= std::ssize(logits))) {
+    return pick_of_all(logits);
   }
   std::vector<Candidate> candidates = keep_top_k(logits);
   if (options_.top_p < 1) {

@@ -34,12 +34,15 @@ class Sampler {
     double weight;  // exp((logit - largest) / temperature)
   };
 
+  std::int64_t pick_of_all(std::span<const float> logits);
   std::vector<Candidate> keep_top_k(std::span<const float> logits) const;
   void keep_top_p(std::vector<Candidate>& candidates) const;
 
   SamplerOptions options_;
   Philox random_;
   std::uint64_t picks_ = 0;
+  std::vector<float> weights_;  // kept between picks
+  std::vector<double> sums_;
 };
 
 }  // namespace darkformer

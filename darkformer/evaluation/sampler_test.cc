@@ -71,6 +71,34 @@ TEST(Sampler, TopPKeepsTheFewestThatReachTheShare) {
   expect_law({.temperature = 1, .top_k = 3, .top_p = 0.84}, {1, 3});  // of the three kept: 0.845
 }
 
+// Over several blocks of weights, with tokens that cannot be.
+TEST(Sampler, FollowsTheSoftmaxOfManyTokens) {
+  std::vector<float> logits(700, -std::numeric_limits<float>::infinity());
+  const std::vector<std::size_t> possible = {3, 255, 256, 511, 690};
+  for (std::size_t i = 0; i < possible.size(); ++i) {
+    logits[possible[i]] = kLogits[i];
+  }
+  Sampler sampler({.temperature = 1});
+  std::vector<double> got(logits.size());
+  for (int i = 0; i < 40'000; ++i) {
+    got[static_cast<std::size_t>(sampler.pick(logits))] += 1.0 / 40'000;
+  }
+  const std::vector<double> want = law(1, {0, 1, 2, 3, 4});
+  double sum = 0;
+  for (std::size_t i = 0; i < possible.size(); ++i) {
+    EXPECT_NEAR(got[possible[i]], want[i], 5 * std::sqrt(want[i] * (1 - want[i]) / 40'000));
+    sum += got[possible[i]];
+  }
+  EXPECT_NEAR(sum, 1.0, 1e-9);
+}
+
+TEST(Sampler, ATinyTemperatureTakesTheLargest) {
+  const std::vector<float> logits = {1.0F, 2.0F, 1.5F};
+  for (const double temperature : {1e-6, 1e-30, 1e-300}) {
+    EXPECT_EQ(Sampler({.temperature = temperature}).pick(logits), 1) << temperature;
+  }
+}
+
 TEST(Sampler, TheSeedAloneDecides) {
   const auto picks = [](std::uint64_t seed, std::uint32_t sequence = 0) {
     Sampler sampler({.temperature = 1, .seed = seed, .sequence = sequence});
