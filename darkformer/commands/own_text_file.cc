@@ -40,6 +40,10 @@ std::vector<std::string> sample_words(const OwnTextRequest& request, const fs::p
           "--resume"};
 }
 
+fs::path partial_sample(const fs::path& out) {
+  return fs::path(out) += ".partial";
+}
+
 fs::path own_text_file(const OwnTextRequest& request, const Context& context) {
   // All that decides the text is in the name.
   const std::string name =
@@ -50,8 +54,12 @@ fs::path own_text_file(const OwnTextRequest& request, const Context& context) {
   log_info("no --data: reads ", request.tokens, " tokens of the model's own text, ",
            is_kept ? "sampled before: " : "sampled now: ", file.string());
   if (!is_kept) {
+    std::vector<std::string> words = sample_words(request, file);
+    if (!fs::exists(partial_sample(file))) {
+      words.pop_back();  // there is nothing to resume, and nobody need be told
+    }
     try {
-      run_subcommand(sample_words(request, file), context);
+      run_subcommand(words, context);
     } catch (const Interrupted&) {
       throw Interrupted(
           "stopped while the model wrote its own text; nothing else was written, and the same "

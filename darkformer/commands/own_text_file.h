@@ -35,7 +35,10 @@ struct OwnTextRequest {
 // on.
 std::filesystem::path own_text_file(const OwnTextRequest& request, const Context& context);
 
-// The words of the `sample` command for it.
+// Where the sequences of a file gather until all are there.
+std::filesystem::path partial_sample(const std::filesystem::path& out);
+
+// The words of the `sample` command for such a file, which go on with one that was stopped.
 std::vector<std::string> sample_words(const OwnTextRequest& request,
                                       const std::filesystem::path& out);
 

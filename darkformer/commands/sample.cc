@@ -53,11 +53,6 @@ struct SampleOptions {
   }
 };
 
-// Where the sequences gather until all are there.
-fs::path partial_of(const fs::path& out) {
-  return fs::path(out) += ".partial";
-}
-
 // What texts begin with, in models whose tokenizers have no BOS too.
 std::int64_t first_id(const Tokenizer& tokenizer, const SampleOptions& o, const ModelConfig& c) {
   if (tokenizer.bos() >= 0) {
@@ -94,26 +89,26 @@ class Sampling {
   }
 
   void run() {
-    const Stages stages(partial_of(o_.out), context_);
+    const Stages stages(partial_sample(o_.out), context_);
     stages.keep_inputs({{"MODEL", content_key({o_.model})}});
     try {
       write();
     } catch (...) {
       if (done_.empty()) {
         std::error_code none;
-        fs::remove_all(partial_of(o_.out), none);
+        fs::remove_all(partial_sample(o_.out), none);
       }
       throw;
     }
     const std::int64_t texts = join();
-    fs::remove_all(partial_of(o_.out));
+    fs::remove_all(partial_sample(o_.out));
     report(texts);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  fs::path gathered() const { return partial_of(o_.out) / "sequences.jsonl"; }
+  fs::path gathered() const { return partial_sample(o_.out) / "sequences.jsonl"; }
   std::int64_t longest() const {
     return o_.context.value_or(
         std::min(kOwnTextContext, std::max<std::int64_t>(2, model_->config().max_positions)));
@@ -187,8 +182,10 @@ class Sampling {
     AtomicFile file(o_.out);
     std::int64_t texts = 0;
     for (const Json& line : read_jsonl(gathered())) {
-      if (!line.at("text").get_ref<const std::string&>().empty()) {
-        file.write(OrderedJson{{"text", line["text"]}}.dump() + "\n");
+      OrderedJson document;
+      document["text"] = line.at("text").get<std::string>();
+      if (document["text"] != "") {
+        file.write(document.dump() + "\n");
         ++texts;
       }
     }
@@ -238,7 +235,7 @@ bool is_written(const SampleOptions& o) {
   if (fs::exists(o.out) && !o.resume) {
     throw UsageError(o.out.string() + " is there already; remove it or give another --out");
   }
-  const fs::path partial = partial_of(o.out);
+  const fs::path partial = partial_sample(o.out);
   if (fs::exists(o.out)) {
     fs::remove_all(partial);  // a kill may have left it behind the finished file
     return true;
