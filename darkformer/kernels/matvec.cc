@@ -19,13 +19,76 @@ HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
 namespace {
 
-// A tile of rows and vectors shares its loads in registers: kTileRows * kTileVectors sums, enough
-// of them to hide the latency of a multiply-add.
+// A tile of rows and vectors shares its loads in registers: rows * vectors sums, enough of them to
+// hide the latency of a multiply-add. A weight is widened once for all vectors of a tile, so that
+// many vectors want a wide one where there are registers for it (matvec_bench, 16 vectors).
 constexpr std::size_t kTileRows = 4;
 #if HWY_TARGET == HWY_AVX3
-constexpr std::size_t kTileVectors = 4;
+constexpr std::size_t kTileVectors = 4, kWideRows = 3, kWideVectors = 8;
+// Keeps a vector in its register: g++ would read it again from memory for each of its products.
+template <class V>
+HWY_INLINE void keep_in_register(V& vector) {
+  asm("" : "+v"(vector.raw));
+}
+
+// sums[i] <- the sum of the 16 lanes of v[i], for 8 vectors: lanes 8 apart are added, then 4, 2 and
+// 1 apart, several vectors in one register. One by one it would take as long as the products of a
+// short row.
+template <class V>
+HWY_INLINE void sum_eight(const V* v, float* sums) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> d32;
+  const hn::Repartition<std::uint64_t, decltype(d)> d64;
+  const auto halves = [&](V a, V b) HWY_ATTR {  // blocks of 4 lanes: a a b b
+    return hn::Add(hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
+  };
+  const auto blocks = [&](V ab, V ce) HWY_ATTR {  // a c b e
+    const auto bits_ab = hn::BitCast(d32, ab), bits_ce = hn::BitCast(d32, ce);
+    const auto same = hn::OddEvenBlocks(bits_ce, bits_ab);
+    const auto other = hn::SwapAdjacentBlocks(hn::OddEvenBlocks(bits_ab, bits_ce));
+    return hn::Add(hn::BitCast(d, same), hn::BitCast(d, other));
+  };
+  const auto low = hn::BitCast(d64, blocks(halves(v[0], v[1]), halves(v[2], v[3])));
+  const auto high = hn::BitCast(d64, blocks(halves(v[4], v[5]), halves(v[6], v[7])));
+  const V pairs = hn::Add(hn::BitCast(d, hn::InterleaveLower(d64, low, high)),
+                          hn::BitCast(d, hn::InterleaveUpper(d64, low, high)));
+  HWY_ALIGN float lanes[16];
+  hn::Store(hn::Add(pairs, hn::Shuffle2301(pairs)), d, lanes);
+  const float ordered[8] = {lanes[0], lanes[8],  lanes[4], lanes[12],
+                            lanes[2], lanes[10], lanes[6], lanes[14]};
+  std::copy_n(ordered, 8, sums);
+}
+
+// The sums of the lanes of any number of vectors, each in the same order.
+template <std::size_t kCount, class V>
+HWY_INLINE void sum_lanes(const V* v, float* sums) {
+  constexpr std::size_t kWhole = kCount / 8 * 8, kRest = kCount % 8;
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < kWhole; i += 8) {
+    sum_eight(v + i, sums + i);
+  }
+  if constexpr (kRest > 0) {
+    V rest[8];
+    float rest_sums[8];
+    for (std::size_t i = 0; i < 8; ++i) {
+      rest[i] = i < kRest ? v[kWhole + i] : hn::Zero(hn::ScalableTag<float>());
+    }
+    sum_eight(rest, rest_sums);
+    std::copy_n(rest_sums, kRest, sums + kWhole);
+  }
+}
 #else
-constexpr std::size_t kTileVectors = 2;
+template <class V>
+HWY_INLINE void keep_in_register(V& /*vector*/) {}
+
+template <std::size_t kCount, class V>
+HWY_INLINE void sum_lanes(const V* v, float* sums) {
+  const hn::ScalableTag<float> d;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    sums[i] = hn::GetLane(hn::SumOfLanes(d, v[i]));
+  }
+}
+constexpr std::size_t kTileVectors = 2, kWideRows = kTileRows, kWideVectors = kTileVectors;
 #endif
 
 // The whole product, as the tiles see it.
@@ -47,24 +110,23 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
   const std::size_t lanes = hn::Lanes(d), in = p.in;
   const Stored* HWY_RESTRICT weight = p.weight + o * in;
   const float* HWY_RESTRICT x = p.x + n * in;
-  V sum[kRows][kVectors];
-  for (auto& row : sum) {
-    for (V& s : row) {
-      s = hn::Zero(d);
-    }
+  V sum[kRows * kVectors];
+  for (V& s : sum) {
+    s = hn::Zero(d);
   }
   const auto add = [&](const auto& load_w, const auto& load_x) HWY_ATTR {
-    V right[kVectors];
-#pragma GCC unroll 4
-    for (std::size_t c = 0; c < kVectors; ++c) {
-      right[c] = load_x(c);
-    }
+    V left[kRows];
 #pragma GCC unroll 4
     for (std::size_t r = 0; r < kRows; ++r) {
-      const V left = load_w(r);
+      left[r] = load_w(r);
+    }
+#pragma GCC unroll 8
+    for (std::size_t c = 0; c < kVectors; ++c) {
+      V right = load_x(c);
+      keep_in_register(right);
 #pragma GCC unroll 4
-      for (std::size_t c = 0; c < kVectors; ++c) {
-        sum[r][c] = hn::MulAdd(left, right[c], sum[r][c]);
+      for (std::size_t r = 0; r < kRows; ++r) {
+        sum[c * kRows + r] = hn::MulAdd(left[r], right, sum[c * kRows + r]);
       }
     }
   };
@@ -86,24 +148,28 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
     add([&](std::size_t r) HWY_ATTR { return load_stored_tail(d, weight + r * in + i, in - i); },
         [&](std::size_t c) HWY_ATTR { return load_stored_tail(d, x + c * in + i, in - i); });
   }
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t c = 0; c < kVectors; ++c) {
-      p.y[(n + c) * p.out + o + r] = hn::GetLane(hn::SumOfLanes(d, sum[r][c]));
-    }
+  float sums[kRows * kVectors];
+  sum_lanes<kRows * kVectors>(sum, sums);
+  for (std::size_t c = 0; c < kVectors; ++c) {
+    std::copy_n(sums + c * kRows, kRows, p.y + (n + c) * p.out + o);
   }
 }
 
 // All vectors against kRows rows, which come from memory once and from cache after that.
-template <std::size_t kRows, class Stored>
+template <std::size_t kRows, std::size_t kVectors, class Stored>
 HWY_INLINE void dot_rows(const Operands<Stored>& p, std::size_t o) {
   std::size_t n = 0;
   const bool more_rows = o + 2 * kRows <= p.out;
-  for (; n + kTileVectors <= p.vectors; n += kTileVectors) {
-    if (n == kTileVectors && more_rows) {
-      dot_tile<kRows, kTileVectors, true>(p, o, n);
+  for (; n + kVectors <= p.vectors; n += kVectors) {
+    if (n == kVectors && more_rows) {
+      dot_tile<kRows, kVectors, true>(p, o, n);
     } else {
-      dot_tile<kRows, kTileVectors, false>(p, o, n);
+      dot_tile<kRows, kVectors, false>(p, o, n);
     }
+  }
+  if (kVectors > 4 && n + 4 <= p.vectors) {
+    dot_tile<kRows, 4, false>(p, o, n);
+    n += 4;
   }
   for (; n + 2 <= p.vectors; n += 2) {
     dot_tile<kRows, 2, false>(p, o, n);
@@ -124,11 +190,14 @@ void matvec_rows(const StoredMatrix& weight,
     using Stored = std::remove_const_t<std::remove_pointer_t<decltype(data)>>;
     const Operands<Stored> operands{data, x, y, weight.cols, weight.rows, vectors};
     std::size_t o = begin;
+    for (; vectors >= kWideVectors && o + kWideRows <= end; o += kWideRows) {
+      dot_rows<kWideRows, kWideVectors>(operands, o);
+    }
     for (; o + kTileRows <= end; o += kTileRows) {
-      dot_rows<kTileRows>(operands, o);
+      dot_rows<kTileRows, kTileVectors>(operands, o);
     }
     for (; o < end; ++o) {
-      dot_rows<1>(operands, o);
+      dot_rows<1, kTileVectors>(operands, o);
     }
   });
 }
