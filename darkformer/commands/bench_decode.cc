@@ -126,7 +126,7 @@ void measure_batches(const BenchOptions& options,
   for (const std::int64_t batch : options.batch) {
     bodies.emplace_back([&model, batch] { model.sample(batch, kSampledTokens); });
   }
-  const std::vector<Timing> timings = time_in_turn(bodies, 1.0);
+  const std::vector<Timing> timings = time_in_turn(bodies, 0.5);
   if (!context.common.json) {
     context.out << threads() << (threads() == 1 ? " thread" : " threads")
                 << ": sampling sequences of " << kSampledTokens << " tokens, medians of "

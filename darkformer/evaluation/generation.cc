@@ -6,7 +6,7 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
@@ -56,11 +56,7 @@ std::int64_t pick(const Decoder& model, const DecoderState& state, Sampler& samp
 }  // namespace
 
 void require_finite(std::span<const float> logits, const Decoder& model, std::int64_t token) {
-  bool finite = true;  // without branches, so that the compiler makes vectors of it
-  for (const float x : logits) {
-    finite &= (std::bit_cast<std::uint32_t>(x) & 0x7F800000U) != 0x7F800000U;
-  }
-  if (!finite) {
+  if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
     fail("token ", token, ": some logits are not finite; ", find_nonfinite(model).cause());
   }
 }

@@ -89,13 +89,17 @@ class Round {
     Ids picked(live_.size());
     parallel_for(live_.size(), [&](std::size_t row) {
       const std::span<float> values(logits.data_ptr<float>() + row * V, V);
-      require_finite(values, model_, state.position + 1);
       if (begins) {  // an empty text is none
         for (const std::int64_t end : o_.end_ids) {
           values[static_cast<std::size_t>(end)] = -std::numeric_limits<float>::infinity();
         }
       }
-      picked[row] = samplers_[static_cast<std::size_t>(live_[row])].pick(values);
+      try {
+        picked[row] = samplers_[static_cast<std::size_t>(live_[row])].pick(values);
+      } catch (const Error&) {
+        require_finite(values, model_, state.position + 1);  // names the weight to blame
+        throw;
+      }
     });
     return picked;
   }

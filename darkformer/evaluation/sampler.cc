@@ -3,7 +3,6 @@
 #include "darkformer/evaluation/sampler.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -16,17 +15,8 @@ namespace {
 // Keeps these numbers apart from those of draws, whose streams are layers.
 constexpr std::uint32_t kSamplerStream = 0x73616d70;
 
-// Without branches, so that the compiler makes vectors of it.
-bool has_nan(std::span<const float> values) {
-  bool found = false;
-  for (const float value : values) {
-    found |= (std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU) > 0x7F800000U;
-  }
-  return found;
-}
-
 void require_numbers(std::span<const float> logits) {
-  for (std::size_t i = 0; has_nan(logits) && i < logits.size(); ++i) {
+  for (std::size_t i = 0; i < logits.size(); ++i) {
     require(!std::isnan(logits[i]), "sampling: the logit of token ", i, " is not a number");
   }
 }
@@ -102,7 +92,12 @@ std::int64_t Sampler::pick_of_all(std::span<const float> logits) {
   kernels::sampling_weights(logits.data(), logits.size(),
                             std::max(kColdest, static_cast<float>(options_.temperature)),
                             weights_.data(), sums_.data());
-  double left = random_.uniform(picks_++) * std::accumulate(sums_.begin(), sums_.end(), 0.0);
+  const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
+  if (!std::isfinite(total)) {  // a logit that is no number, or the largest is infinite
+    require_numbers(logits);
+    fail("sampling: the largest logit is infinite");
+  }
+  double left = random_.uniform(picks_++) * total;
   std::size_t block = 0;
   for (; block + 1 < sums_.size() && left >= sums_[block]; ++block) {
     left -= sums_[block];
@@ -123,12 +118,14 @@ std::int64_t Sampler::pick_of_all(std::span<const float> logits) {
 
 std::int64_t Sampler::pick(std::span<const float> logits) {
   require(!logits.empty(), "sampling: no logits");
+  const bool all =
+      options_.top_p >= 1 && (options_.top_k == 0 || options_.top_k >= std::ssize(logits));
+  if (all && options_.temperature > 0) {
+    return pick_of_all(logits);
+  }
   require_numbers(logits);
   if (options_.temperature == 0) {
     return largest(logits);
-  }
-  if (options_.top_p >= 1 && (options_.top_k == 0 || options_.top_k >= std::ssize(logits))) {
-    return pick_of_all(logits);
   }
   std::vector<Candidate> candidates = keep_top_k(logits);
   if (options_.top_p < 1) {

@@ -119,6 +119,9 @@ TEST(Sampler, RefusesWhatMakesNoSense) {
   const std::vector<float> broken = {1.0F, nan};
   EXPECT_THROW(Sampler(SamplerOptions{}).pick(broken), Error);
   EXPECT_THROW(Sampler(SamplerOptions{.temperature = 1}).pick(broken), Error);
+  EXPECT_THROW(Sampler(SamplerOptions{.temperature = 1, .top_k = 1}).pick(broken), Error);
+  const std::vector<float> infinite = {1.0F, std::numeric_limits<float>::infinity()};
+  EXPECT_THROW(Sampler(SamplerOptions{.temperature = 1}).pick(infinite), Error);
   EXPECT_THROW(Sampler(SamplerOptions{.temperature = -1}), Error);
   EXPECT_THROW(Sampler(SamplerOptions{.top_k = -1}), Error);
   EXPECT_THROW(Sampler(SamplerOptions{.top_p = 0}), Error);

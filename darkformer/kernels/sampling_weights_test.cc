@@ -57,5 +57,19 @@ TEST(SamplingWeights, LargeLogitsStayFinite) {
   expect_reference({1e30F, 1e30F, -1e30F, 3.0F}, 1.0F);
 }
 
+TEST(SamplingWeights, WhatIsNoNumberShowsInTheSums) {
+  on_every_target([] {
+    for (const float broken : {std::nanf(""), -kNever}) {
+      for (const std::size_t at : {0U, 16U, 299U}) {
+        std::vector<float> x = random_values(300, 7), w(300);
+        std::vector<double> sums(2);
+        x[at] = broken;
+        sampling_weights(x.data(), x.size(), 1.0F, w.data(), sums.data());
+        EXPECT_TRUE(std::isnan(sums[0] + sums[1])) << broken << " at " << at;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace darkformer::kernels::sampling_weights_test
