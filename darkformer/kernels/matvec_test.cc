@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/kernels/matvec.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "darkformer/base/tolerance.h"
@@ -51,9 +52,9 @@ void check(const Problem& problem) {
 }
 
 void check_sizes(StoredType type) {
-  for (const std::size_t out : {1, 2, 5}) {
+  for (const std::size_t out : {1, 2, 3, 5, 8}) {
     for (const std::size_t in : {1, 7, 15, 16, 17, 63, 64, 65, 200}) {
-      for (const std::size_t vectors : {1, 2, 3, 4, 5, 8, 9}) {
+      for (const std::size_t vectors : {1, 2, 3, 4, 5, 8, 9, 15, 16}) {
         check(Problem(type, out, in, vectors));
       }
     }
@@ -77,16 +78,19 @@ TEST(Matvec, EqualsReferenceOnEveryThreadCount) {
 }
 
 TEST(Matvec, ThreadsAndBatchDoNotChangeABit) {
-  const Problem problem(StoredType::kBfloat16, 257, 650, 7);
+  const Problem problem(StoredType::kBfloat16, 257, 650, kMatvecVectors);
   const StoredMatrix& weight = problem.weight;
   set_threads(1);
-  std::vector<float> alone(7 * weight.rows), together(alone.size());
-  for (std::size_t n = 0; n < 7; ++n) {
+  std::vector<float> alone(kMatvecVectors * weight.rows);
+  for (std::size_t n = 0; n < kMatvecVectors; ++n) {
     matvec(weight, problem.x.data() + n * weight.cols, 1, alone.data() + n * weight.rows);
   }
   on_every_thread_count([&] {
-    matvec(weight, problem.x.data(), 7, together.data());
-    EXPECT_EQ(alone, together);
+    for (const std::size_t vectors : {7U, 8U, 11U, 12U, 15U, 16U}) {
+      std::vector<float> together(vectors * weight.rows);
+      matvec(weight, problem.x.data(), vectors, together.data());
+      EXPECT_TRUE(std::equal(together.begin(), together.end(), alone.begin())) << vectors;
+    }
   });
 }
 
