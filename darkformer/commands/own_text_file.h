@@ -30,9 +30,9 @@ struct OwnTextRequest {
   std::filesystem::path cache = {};        // empty: the default one
 };
 
-// A file of the model's own text, from the cache or sampled now (as darkformer sample does, from the
-// command's seed), which is said in a line. A stop on the way loses little: the same command goes
-// on.
+// A file of the model's own text, from the cache or sampled now (as darkformer sample does, from
+// the command's seed), which is said in a line. A stop on the way loses little: the same command
+// goes on.
 std::filesystem::path own_text_file(const OwnTextRequest& request, const Context& context);
 
 // Where the sequences of a file gather until all are there.

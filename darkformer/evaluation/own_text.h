@@ -29,10 +29,11 @@ struct OwnTextOptions {
 //
 // Sequence i draws from (seed, i, position) and reads nothing of the others. Rows of a batch stand
 // at one position: a round starts `batch` sequences together, drops from the batch what has ended
-// or is no longer needed, and hands over when all have ended. Up to kernels::kMatvecVectors rows the
-// sequences have the same bits for every batch and every number of threads; beyond it another batch
-// may round otherwise, and a token may differ. Going on from `done` gives the sequences of an
-// uninterrupted call for every batch: the round that was stopped is sampled anew.
+// or is no longer needed, and hands over when all have ended. Up to kernels::kMatvecVectors rows
+// (and tokens of the start) the sequences are the same for every batch and every number of threads;
+// beyond it another batch may round otherwise, and a token may differ. Going on from `done` gives
+// the sequences of an uninterrupted call for every batch: the round that was stopped is sampled
+// anew.
 void write_own_text(
     Decoder& model,
     const OwnTextOptions& options,

@@ -142,6 +142,16 @@ TEST_F(OwnText, GoesOnAfterAnyStop) {
   }
 }
 
+// Rows decide how products are rounded, so that a round must have the rows it had.
+TEST_F(OwnText, ARoundThatWasHandedOverInPartIsSampledWhole) {
+  const OwnTextOptions options = ending();
+  const Sequences want = write(options);
+  const Sequences round(want.begin(), want.begin() + 4);
+  watched_.clear();
+  write(options, Sequences(want.begin(), want.begin() + 6), 0);
+  EXPECT_EQ(watched_.front(), tokens_of(round) + options.batch);
+}
+
 TEST_F(OwnText, StartsCount) {
   OwnTextOptions options = ending();
   options.start = {2, 30, 31, 32, 33};

@@ -83,8 +83,8 @@ void Sampler::keep_top_p(std::vector<Candidate>& candidates) const {
   candidates.erase(candidates.begin(), end);
 }
 
-// The block of the draw, then the token in it. Where rounding leaves a draw beyond the last weight it
-// is the last token that has one.
+// The block of the draw, then the token in it. Where rounding leaves a draw beyond the last weight
+// it is the last token that has one.
 std::int64_t Sampler::pick_of_all(std::span<const float> logits) {
   constexpr float kColdest = 1e-30F;  // its inverse is finite
   weights_.resize(logits.size());

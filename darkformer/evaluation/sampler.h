@@ -25,7 +25,8 @@ class Sampler {
   explicit Sampler(const SamplerOptions& options);
 
   // p_i ~ exp(logit_i / temperature) over the kept tokens; equal logits are kept in the order of
-  // their ids. Error where a logit is not a number. Without top-k and top-p the weights are float32.
+  // their ids. Error where a logit is not a number. Without top-k and top-p the weights are
+  // float32.
   std::int64_t pick(std::span<const float> logits);
 
  private:
