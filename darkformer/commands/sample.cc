@@ -269,7 +269,7 @@ Command sample_command() {
       {.name = "sample",
        .summary = "Let a model write its own text, many sequences at once",
        .example = "darkformer sample gemma-2b --tokens 1000000 --out own.jsonl\n"
-                  "darkformer linearize gemma-2b --data own.jsonl --out gemma-2b-linear",
+                  "darkformer linearize gemma-2b --data own.jsonl --out gemma-2b-own",
        .details =
            "Every sequence begins with BOS (and --prompt) and ends where the model ends it, or at "
            "--context; together they have exactly --tokens tokens, the last one cut. Sequence i "

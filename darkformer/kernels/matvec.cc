@@ -70,6 +70,7 @@ HWY_INLINE void sum_lanes(const V* v, float* sums) {
   if constexpr (kRest > 0) {
     V rest[8];
     float rest_sums[8];
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < 8; ++i) {
       rest[i] = i < kRest ? v[kWhole + i] : hn::Zero(hn::ScalableTag<float>());
     }
@@ -111,8 +112,9 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
   const Stored* HWY_RESTRICT weight = p.weight + o * in;
   const float* HWY_RESTRICT x = p.x + n * in;
   V sum[kRows * kVectors];
-  for (V& s : sum) {
-    s = hn::Zero(d);
+#pragma GCC unroll 24
+  for (std::size_t i = 0; i < kRows * kVectors; ++i) {
+    sum[i] = hn::Zero(d);
   }
   const auto add = [&](const auto& load_w, const auto& load_x) HWY_ATTR {
     V left[kRows];
@@ -150,8 +152,12 @@ HWY_INLINE void dot_tile(const Operands<Stored>& p, std::size_t o, std::size_t n
   }
   float sums[kRows * kVectors];
   sum_lanes<kRows * kVectors>(sum, sums);
+#pragma GCC unroll 8
   for (std::size_t c = 0; c < kVectors; ++c) {
-    std::copy_n(sums + c * kRows, kRows, p.y + (n + c) * p.out + o);
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < kRows; ++r) {
+      p.y[(n + c) * p.out + o + r] = sums[c * kRows + r];
+    }
   }
 }
 
