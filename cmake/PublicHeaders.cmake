@@ -14,7 +14,7 @@ set(DARKFORMER_PUBLIC_HEADERS
 # What those include.
 set(DARKFORMER_INCLUDED_HEADERS
   ops/libtorch.h
-  kernels/gated_unit.h
   kernels/rotary.h
   kernels/heads_view.h
+  base/activation.h
   base/aligned_buffer.h)

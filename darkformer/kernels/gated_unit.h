@@ -3,16 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+
+#include "darkformer/base/activation.h"
 
 namespace darkformer::kernels {
 
-// act(g) = g sigmoid(a), with
-//   gelu_tanh  a = 2 sqrt(2/pi) (g + 0.044715 g^3), which is g/2 (1 + tanh(a/2))   (Gemma)
-//   silu       a = g                                                               (Llama, Qwen)
-enum class Activation : std::uint8_t { kGeluTanh, kSilu };
-
-// y <- act(gate) up. The sigmoid keeps its relative precision in the negative tail:
+// y <- act(gate) up, with act(g) = g sigmoid(a) of base/activation.h. The sigmoid keeps its relative precision in the negative tail:
 //   relative error <= eps (6 + 4 |a|), eps = 2^-23 (the argument of exp rounds too).
 // All arrays hold `count` values; y may be gate or up. Threads share the values.
 void gated_unit(

@@ -40,7 +40,7 @@ class Block : public torch::nn::Module {
   std::shared_ptr<Norm> input_norm_, post_attention_norm_;
   std::shared_ptr<Norm> pre_feed_forward_norm_, post_feed_forward_norm_;  // null without post_norms
   // Gemma 4; null and undefined elsewhere.
-  ops::Activation activation_;
+  Activation activation_;
   std::shared_ptr<Projection> own_gate_, own_projection_;
   std::shared_ptr<Norm> own_norm_;
   at::Tensor scalar_;  // (1)

@@ -7,11 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "darkformer/kernels/gated_unit.h"
+#include "darkformer/base/activation.h"
 
 namespace darkformer {
-
-using Activation = kernels::Activation;
 
 enum class Family : std::uint8_t {
   kGemma1,

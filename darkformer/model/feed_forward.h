@@ -19,7 +19,7 @@ class FeedForward : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
-  ops::Activation activation_;
+  Activation activation_;
   std::shared_ptr<Projection> gate_, up_, down_;
 };
 

@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "darkformer/base/error.h"
+#include "darkformer/kernels/gated_unit.h"
 #include "darkformer/ops/fresh_tensor.h"
 #include "darkformer/ops/tensor_checks.h"
 

@@ -4,11 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "darkformer/kernels/gated_unit.h"
+#include "darkformer/base/activation.h"
 
 namespace darkformer::ops {
-
-using Activation = kernels::Activation;
 
 // y = act(gate) up, with act gelu_tanh(g) = g/2 (1 + tanh(sqrt(2/pi) (g + 0.044715 g^3))) or
 // silu(g) = g / (1 + e^-g).
