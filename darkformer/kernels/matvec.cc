@@ -21,7 +21,7 @@ namespace {
 
 // A tile of rows and vectors shares its loads in registers: rows * vectors sums, enough of them to
 // hide the latency of a multiply-add. A weight is widened once for all vectors of a tile, so that
-// many vectors want a wide one where there are registers for it (matvec_bench, 16 vectors).
+// many vectors want a wide one where there are registers for it (bench decode --batch 1,16).
 constexpr std::size_t kTileRows = 4;
 #if HWY_TARGET == HWY_AVX3
 constexpr std::size_t kTileVectors = 4, kWideRows = 3, kWideVectors = 8;

@@ -121,7 +121,7 @@ void register_all() {
   for (const int thread_count : {1, 2}) {
     for (const StoredType type :
          {StoredType::kFloat32, StoredType::kBfloat16, StoredType::kFloat16}) {
-      for (const std::size_t vectors : {1, 2, 4, 8}) {
+      for (const std::size_t vectors : {1, 2, 4, 8, 16}) {
         const std::string name = std::string("matvec/") + name_of(type) + "_vectors" +
                                  std::to_string(vectors) + "_threads" +
                                  std::to_string(thread_count);
