@@ -11,8 +11,8 @@ if(NOT CPACK_PACKAGE_CONTACT)
     set(CPACK_PACKAGE_CONTACT "${CPACK_PACKAGE_VENDOR} <developers@darkformer.invalid>")  # .invalid: no such address, by RFC 2606
   endif()
 endif()
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "linear-time attention for pretrained Gemma models")
-set(CPACK_PACKAGE_DESCRIPTION "Converts, finetunes, measures and runs Gemma models whose softmax attention is replaced by\n\
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "linear-time attention for pretrained language models")
+set(CPACK_PACKAGE_DESCRIPTION "Converts, finetunes, measures and runs Gemma, Llama, Mistral and Qwen models whose softmax attention is replaced by\n\
 positive random features with learned covariance; with the op for C++ (libtorch)\nand Python (PyTorch).")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

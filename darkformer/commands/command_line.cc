@@ -107,7 +107,7 @@ std::vector<std::string> names_of(const std::vector<Command>& commands) {
 }
 
 std::string program_help(const std::vector<Command>& commands) {
-  CLI::App app("Linear-time attention for pretrained Gemma models.", "darkformer");
+  CLI::App app("Linear-time attention for pretrained language models.", "darkformer");
   describe(app, "darkformer COMMAND [options]",
            "darkformer COMMAND --help tells more of one command.");
   app.add_flag_callback(
