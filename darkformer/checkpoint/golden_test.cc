@@ -1,5 +1,4 @@
-// Every family against the numbers of other implementations: Hugging Face's transformers for all but
-// the first three golden models.
+// Every family against the numbers of other implementations (transformers).
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>

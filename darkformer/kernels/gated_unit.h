@@ -8,7 +8,8 @@
 
 namespace darkformer::kernels {
 
-// y <- act(gate) up, with act(g) = g sigmoid(a) of base/activation.h. The sigmoid keeps its relative precision in the negative tail:
+// y <- act(gate) up, with act(g) = g sigmoid(a) of base/activation.h. The sigmoid keeps its
+// relative precision in the negative tail:
 //   relative error <= eps (6 + 4 |a|), eps = 2^-23 (the argument of exp rounds too).
 // All arrays hold `count` values; y may be gate or up. Threads share the values.
 void gated_unit(

@@ -15,8 +15,8 @@ namespace darkformer::kernels {
 // linear scaling of long-context models (8 in the global layers of Gemma 3 4B and up). D is even.
 std::vector<double> rotary_frequencies(std::size_t D, double base, double factor = 1.0);
 
-// amplitude * cos and sin of position * theta_i for positions 0 .. positions()-1: angles and functions in
-// double, then rounded to float32, so that far positions are as exact as near ones.
+// amplitude * cos and sin of position * theta_i for positions 0 .. positions()-1: angles and
+// functions in double, then rounded to float32, so that far positions are as exact as near ones.
 class RotaryTable {
  public:
   RotaryTable(std::vector<double> frequencies, std::size_t positions, double amplitude = 1.0);
@@ -54,7 +54,8 @@ void rotary(const RotaryShape& shape,
             const HeadsView<const float>& x,
             const HeadsView<float>& y);
 
-// The transposed map, which is the inverse rotation (with the same amplitude): dx from dy. dx may be dy.
+// The transposed map, which is the inverse rotation (with the same amplitude): dx from dy. dx may
+// be dy.
 void rotary_backward(const RotaryShape& shape,
                      const RotaryTable& table,
                      const HeadsView<const float>& dy,

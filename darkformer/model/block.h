@@ -11,9 +11,10 @@ namespace darkformer {
 
 // Gemma 1, Llama, Mistral, Qwen:  h = x + attention(N1 x)       y = h + feed_forward(N2 h)
 // Gemma 2, 3, 4:                  h = x + N2 attention(N1 x)    y = h + N4 feed_forward(N3 h)
-// where N1 .. N4 are input_layernorm, post_attention_layernorm (which the first sort uses before its
-// feed-forward part, against its name), pre_feedforward_layernorm and post_feedforward_layernorm.
-// Gemma 4 then adds the layer's own embedding e of the token and scales the sum:
+// where N1 .. N4 are input_layernorm, post_attention_layernorm (which the first sort uses before
+// its feed-forward part, against its name), pre_feedforward_layernorm and
+// post_feedforward_layernorm. Gemma 4 then adds the layer's own embedding e of the token and scales
+// the sum:
 //   z = s (y + N5 project(act(gate y) e))
 class Block : public torch::nn::Module {
  public:

@@ -45,8 +45,8 @@ class Decoder : public torch::nn::Module {
   void set_recompute(bool recompute) { recompute_ = recompute; }
 
   const ModelConfig& config() const { return config_; }
-  // Gives a layer and those that share its keys another attention, with its parameters as they start
-  // from the config's seed. Error: another layer owns this one's keys.
+  // Gives a layer and those that share its keys another attention, with its parameters as they
+  // start from the config's seed. Error: another layer owns this one's keys.
   void set_attention(std::int64_t layer, const AttentionSpec& spec);
   // Where the draws of layers converted from now on start.
   void set_draws(std::uint64_t seed, std::int64_t draw_index);

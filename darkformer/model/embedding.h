@@ -10,8 +10,8 @@ namespace darkformer {
 
 struct ModelConfig;
 
-// How the factor sqrt(E) of Gemma's embeddings is rounded: not at all, or to bfloat16, as engines do
-// that compute in bfloat16.
+// How the factor sqrt(E) of Gemma's embeddings is rounded: not at all, or to bfloat16, as engines
+// do that compute in bfloat16.
 enum class EmbedScale { kFloat32, kBfloat16 };
 
 class Embedding : public Weight {

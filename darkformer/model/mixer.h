@@ -84,9 +84,10 @@ class Mixer : public torch::nn::Module {
 };
 
 // The mixer of a layer; where it shares keys and values with an earlier one, `owner` is that one's
-// mixer, with whose draws, factors, weights and centres it works. Parameters are named as in the model folder: draws, factor, key_factor,
-// log_weights, query_center, key_center, gate_scale, gate_bias, gate_weight; those that training
-// does not touch are buffers. Draws come from (seed, layer, draw_index).
+// mixer, with whose draws, factors, weights and centres it works. Parameters are named as in the
+// model folder: draws, factor, key_factor, log_weights, query_center, key_center, gate_scale,
+// gate_bias, gate_weight; those that training does not touch are buffers. Draws come from (seed,
+// layer, draw_index).
 std::shared_ptr<Mixer> make_mixer(const MixerShape& shape,
                                   const AttentionSpec& spec,
                                   std::uint64_t seed,

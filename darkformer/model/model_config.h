@@ -121,9 +121,9 @@ std::int64_t parameter_count(const ModelConfig& config);
 // Reads a config.json of any family, nested (text_config) or not, converted or not, in the spelling
 // of transformers 4 (rope_theta, rope_scaling, torch_dtype) or 5 (rope_parameters, dtype). Missing
 // keys take the family's defaults; only model_type is required. Error, naming the file and the
-// field: not JSON, another model_type, features we do not have (bidirectional attention, mixtures of
-// experts, other activations or rotations), absurd numbers, a darkformer section that is newer than
-// this program.
+// field: not JSON, another model_type, features we do not have (bidirectional attention, mixtures
+// of experts, other activations or rotations), absurd numbers, a darkformer section that is newer
+// than this program.
 ModelConfig read_model_config(const std::filesystem::path& file);
 ModelConfig parse_model_config(std::string_view text, const std::string& source);
 

@@ -163,7 +163,8 @@ class ConfigReader {
 
   void read_heads() {
     const bool gemma = config_.parts().scales_embedding;
-    // Where the others do not say, a head takes its share of the hidden size, and each has its keys.
+    // Where the others do not say, a head takes its share of the hidden size, and each has its
+    // keys.
     const bool derived = !gemma && config_.family != Family::kQwen3 && config_.heads > 0;
     config_.head_dim =
         field("head_dim", derived ? config_.hidden_size / config_.heads : config_.head_dim);

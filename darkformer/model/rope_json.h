@@ -10,8 +10,8 @@
 namespace darkformer {
 
 // {"rope_type" or "type": "linear", "factor": 8}, with the keys of its kind; a missing "rope_theta"
-// is `base`, a missing "original_max_position_embeddings" is `positions`, the model's own. Error naming `source`: a
-// kind we do not have, a key that the kind needs.
+// is `base`, a missing "original_max_position_embeddings" is `positions`, the model's own. Error
+// naming `source`: a kind we do not have, a key that the kind needs.
 RopeSpec read_rope_spec(const OrderedJson& object,
                         double base,
                         std::int64_t positions,

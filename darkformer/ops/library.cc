@@ -124,7 +124,8 @@ TORCH_LIBRARY(darkformer, library) {
       "random_attention(Tensor v, int heads, int seed, int layer, int index, int start=0) -> "
       "Tensor",
       random);
-  // What surrounds attention in a decoder, so that a model in Python adds up in the program's order.
+  // What surrounds attention in a decoder, so that a model in Python adds up in the program's
+  // order.
   library.def("linear(Tensor x, Tensor weight) -> Tensor", linear);
   library.def("rms_norm(Tensor x, Tensor weight, float epsilon) -> Tensor", norm);
   library.def("geglu(Tensor gate, Tensor up) -> Tensor", geglu);
