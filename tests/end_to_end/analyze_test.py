@@ -203,7 +203,6 @@ class Analyze(unittest.TestCase):
         dark = self.out / "dark"
         self.good("convert", model, "--attention", "dark", "--out", dark)
         self.refused(1, ["layer 0", "dark"], "analyze", dark, "--data", self.text, "--context", "64", *x)
-        self.refused(2, ["--data"], "analyze", model, *x)
         self.assertFalse((self.out / "x").exists())
 
 
