@@ -79,7 +79,10 @@ class ConfigReader {
         return;
       }
       if (type == parts.wrapped_type) {
-        text_ = has_object(document_, "text_config") ? &document_["text_config"] : &nothing;
+        const bool nested = has_object(document_, "text_config");
+        require(nested || !document_.contains("text_config") || document_["text_config"].is_null(),
+                source_, ": \"text_config\" must be an object");
+        text_ = nested ? &document_["text_config"] : &nothing;
         const auto inner = find_value<std::string>(*text_, "model_type", source_);
         require(inner.value_or(std::string(parts.model_type)) == parts.model_type, source_,
                 ": \"text_config.model_type\" is ", printable(inner.value_or("")), "; wanted ",
@@ -251,7 +254,7 @@ class ConfigReader {
         if (!read_layer_types()) {
           config_.layer_kinds = default_layer_kinds(config_.family, config_.layers, read_pattern());
         }
-        if (config_.family == Family::kGemma4) {
+        if (config_.family == Family::kGemma4 && !config_.layer_kinds.empty()) {
           config_.layer_kinds.back() = LayerKind::kFull;  // whatever the file says
         }
     }
@@ -279,7 +282,7 @@ class ConfigReader {
               printable(name), "; wanted ", kSlidingName, " or ", kFullName);
       config_.layer_kinds.push_back(name == kSlidingName ? LayerKind::kSliding : LayerKind::kFull);
     }
-    return !names.empty();
+    return text_->contains("layer_types") && !is_null("layer_types");
   }
 
   std::int64_t read_pattern() const {
@@ -304,6 +307,8 @@ class ConfigReader {
     sliding.base = field("rope_local_base_freq", sliding.base);
     const bool two = config_.family == Family::kGemma3 || config_.family == Family::kGemma4;
     const auto filled = [&](const char* key) {
+      require(!text_->contains(key) || is_null(key) || has_object(*text_, key), source_, ": \"",
+              key, "\" must be an object");
       return has_object(*text_, key) && !(*text_)[key].empty();
     };
     if (filled("rope_scaling")) {  // transformers lets it win over rope_parameters

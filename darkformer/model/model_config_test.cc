@@ -230,6 +230,11 @@ TEST(ModelConfig, RefusesOtherModels) {
          "\"head_dim\" is 9");
   expect(R"({"model_type": "qwen3", "rope_parameters": {"full_attention": {"rope_theta": 5}}})",
          "one rotation for all");
+  expect(R"({"model_type": "gemma4_text", "rope_parameters": []})", "must be an object");
+  expect(R"({"model_type": "llama", "rope_scaling": 3})", "must be an object");
+  expect(R"({"model_type": "gemma3_text", "layer_types": []})", "has 0 entries");
+  expect(R"({"model_type": "gemma4_text", "layer_types": []})", "has 0 entries");
+  expect(R"({"model_type": "gemma4", "text_config": 3})", "\"text_config\" must be an object");
   expect(R"({"model_type": "mistral", "layer_types": ["full_attention"]})", "layer_types");
   expect(R"({"model_type": "qwen2", "layer_types": ["sliding_attention"], "num_hidden_layers": 1})",
          "sliding_window");
