@@ -8,6 +8,7 @@
 #include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/attention_text.h"
+#include "darkformer/commands/convert_fit.h"
 #include "darkformer/commands/convert_gate.h"
 #include "darkformer/commands/convert_options.h"
 #include "darkformer/commands/data_files.h"
@@ -17,6 +18,7 @@
 #include "darkformer/evaluation/conversion_plan.h"
 #include "darkformer/model/attention_spec_json.h"
 #include "darkformer/model/decoder.h"
+#include "darkformer/model/near_mass.h"
 #include "darkformer/model/nonfinite.h"
 
 namespace darkformer {
@@ -118,8 +120,9 @@ Plan plan_of(const ConvertOptions& o, Decoder& model, Context& context) {
     plan.moments = needs_moments(o).empty() ? Moments() : advice.moments;
     plan.masses = masses_of(advice, plan);
   } else {
-    plan.moments = needs_moments(o).empty() ? Moments() : moments_of(o, model, context);
-    plan.masses = near_masses(o, spec, model, context);
+    const bool reads = !needs_moments(o).empty() && (!o.fit || o.rank_share);
+    plan.moments = reads ? moments_of(o, model, context) : Moments();
+    plan.masses = o.fit ? NearMasses() : near_masses(o, spec, model, context);
   }
   if (o.rank_share) {
     set_ranks(*o.rank_share, config, plan);
@@ -221,8 +224,32 @@ std::int64_t exact_bytes(const ModelConfig& config, std::int64_t tokens) {
   return sum;
 }
 
+// One layer, its means and near mass from what it reads of the text of the fit.
+void convert_looked_at(const ConvertOptions& o,
+                       const Plan& plan,
+                       std::int64_t layer,
+                       const RowExamples& examples,
+                       Decoder& model) {
+  const auto place = static_cast<std::size_t>(
+      std::find(plan.layers.begin(), plan.layers.end(), layer) - plan.layers.begin());
+  const AttentionSpec& spec = plan.specs[place];
+  const MixerShape shape = mixer_shape(model.config(), layer);
+  if (model.config().owns_keys(layer)) {
+    LayerMoments seen(shape.heads, shape.kv_heads, shape.head_dim);
+    seen.add(examples.q, examples.k);
+    convert_layer(model, layer, spec,
+                  plan.moments.empty() ? &seen : plan.moments[static_cast<std::size_t>(layer)].get(),
+                  plan.fit);
+  }
+  NearMass near(shape, spec.window, spec.sinks);
+  if (spec.gate) {
+    near.add(examples.q, examples.k);
+  }
+  start_gate_of(o, layer, near.tokens() > 0 ? near.mean() : std::vector<double>(), model);
+}
+
 // Converts and folds; the layers that were touched.
-std::vector<std::int64_t> change_layers(const ConvertOptions& o, Decoder& model, Context& context) {
+std::vector<std::int64_t> change_layers(const ConvertOptions& o, Decoder& model, Context& context, std::vector<RowFit>& fits) {
   std::vector<std::int64_t> layers;
   if (folds_present(o, context)) {
     layers = dark_layers(o, model.config());
@@ -230,7 +257,10 @@ std::vector<std::int64_t> change_layers(const ConvertOptions& o, Decoder& model,
     const Plan plan = plan_of(o, model, context);
     layers = plan.layers;
     model.set_draws(static_cast<std::uint64_t>(context.common.seed), 0);
-    for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (o.fit) {
+      fits = fit_layers(o, layers, model, [&](std::int64_t layer, const RowExamples& x) { convert_looked_at(o, plan, layer, x, model); }, context);
+    }
+    for (std::size_t i = 0; i < layers.size() && !o.fit; ++i) {
       const auto layer = static_cast<std::size_t>(layers[i]);
       if (model.config().owns_keys(layers[i])) {  // others have the attention of the one that does
         convert_layer(model, layers[i], plan.specs[i],
@@ -287,7 +317,14 @@ void convert(const ConvertOptions& given, Context& context) {
   require(!o.fold || !before.parts().qk_norm, o.model.string(),
           ": queries and keys are normed between their projections and the factor; nothing can be "
           "folded");
-  const std::vector<std::int64_t> layers = change_layers(o, *model, context);
+  std::vector<RowFit> fits;
+  const std::vector<std::int64_t> layers = change_layers(o, *model, context, fits);
+  for (std::size_t i = 0; i < fits.size(); ++i) {
+    double before = 0, after = 0;
+    for (double x : fits[i].before) before += x / fits[i].before.size();
+    for (double x : fits[i].after) after += x / fits[i].after.size();
+    context.out << "layer " << layers[i] << " row KL " << before << " -> " << after << "\n";
+  }
   context.stop_if_interrupted("stopped; nothing was written");
   save_model(o.out, *model, {.companions = o.model});
   const Summary summary = summary_of(before, *model, layers, o.fold);

@@ -174,6 +174,7 @@ AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config, std::i
   spec.window = o.window, spec.sinks = o.sinks;
   spec.centre = o.centre, spec.orthogonal = !o.iid;
   spec.gate = o.gate && o.window > 0;
+  spec.learned_draws = o.fit && std::find(o.fit_what.begin(), o.fit_what.end(), "draws") != o.fit_what.end() && spec.kind != AttentionKind::kLfk;
   spec.placement = o.placement == "layer"        ? Placement::kLayer
                    : o.placement == "query-head" ? Placement::kQueryHead
                                                  : Placement::kKvHead;
@@ -233,6 +234,9 @@ std::string needs_moments(const ConvertOptions& o) {
   }
   if (o.rank_share) {
     return "--rank-share";
+  }
+  if (o.fit) {
+    return "--fit";
   }
   return o.centre ? "--centre" : start_of(o) != "identity" ? "--init " + start_of(o) : "";
 }

@@ -32,6 +32,11 @@ struct ConvertOptions {
   std::int64_t tokens = 65536, context = 1024;
   std::optional<std::int64_t> own_tokens;
   std::optional<std::filesystem::path> cache;
+  bool fit = false;
+  std::vector<std::string> fit_what = {"factor", "gate"};
+  std::int64_t fit_tokens = 12288, fit_steps = 300, fit_context = 256, fit_batch = 2;
+  double fit_rate = 1e-2;
+  std::string fit_inputs = "original";
   std::filesystem::path out;
 
   void visit(auto&& field) {
@@ -84,8 +89,21 @@ struct ConvertOptions {
           {.value_name = "LAYERS", .empty_means = "all layers without a sliding window"});
     field("keep-exact", keep_exact, "layers to leave exact, counted from 0: numbers or ranges",
           {.value_name = "LAYERS"});
+    visit_fit(field);
     visit_reading(field);
     field("out", out, "folder to write", {.required = true, .value_name = "DIR"});
+  }
+
+  void visit_fit(auto&& field) {
+    field("fit", fit, "fit the converted attention to the exact one");
+    field("fit-what", fit_what, "what is fitted: factor, draws, centres, gate",
+          {.choices = {"factor", "draws", "weights", "centres", "gate"}});
+    field("fit-tokens", fit_tokens, "tokens of text to fit to", {.minimum = 2});
+    field("fit-steps", fit_steps, "steps of the fit of each head", {.minimum = 1});
+    field("fit-context", fit_context, "tokens of a window of the fit", {.minimum = 2});
+    field("fit-batch", fit_batch, "windows of a step", {.minimum = 1});
+    field("fit-rate", fit_rate, "rate at which the fit starts", {});
+    field("fit-inputs", fit_inputs, "whose hidden states", {.choices = {"original", "converted"}});
   }
 
   // Where means, covariances and advice come from.

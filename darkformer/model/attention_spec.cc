@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 11> kKinds = {"exact",      "performer", 
                                                      "window",     "constant",  "random"};
 constexpr std::array<std::string_view, 3> kPlacements = {"kv-head", "query-head", "layer"};
 constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
-constexpr std::array<std::string_view, 11> kKeys = {"attention", "features", "rank",  "placement",
-                                                    "rope",      "window",   "sinks", "orthogonal",
-                                                    "centre",    "gate",     "folded"};
+constexpr std::array<std::string_view, 12> kKeys = {
+    "attention", "features",   "rank",   "placement", "rope",          "window",
+    "sinks",     "orthogonal", "centre", "gate",      "learned_draws", "folded"};
 
 constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
 constexpr std::int64_t kLongestWindow = std::int64_t{1} << 20;  // a state keeps it whole
@@ -89,6 +89,10 @@ bool has_log_weights(AttentionKind kind) {
          kind == AttentionKind::kSderf || kind == AttentionKind::kAderf;
 }
 
+bool learns_draws(const AttentionSpec& spec) {
+  return spec.kind == AttentionKind::kLfk || spec.learned_draws;
+}
+
 void check_attention_spec(const AttentionSpec& spec,
                           std::int64_t head_dim,
                           const std::string& where) {
@@ -115,6 +119,9 @@ void check_attention_spec(const AttentionSpec& spec,
   require(spec.rank == head_dim || spec.kind == AttentionKind::kDark, where, ": \"rank\" is ",
           spec.rank, ", but attention ", attention_kind_name(spec.kind),
           " has no factor of lower rank: wanted ", head_dim);
+  require(!spec.learned_draws || !has_log_weights(spec.kind), where,
+          ": \"learned_draws\": attention ", attention_kind_name(spec.kind),
+          " computes its weights from its draws");
   require(!spec.gate || spec.window > 0, where, ": \"gate\" needs a window");
   const bool before = spec.rope == RopeOrder::kBefore;
   require(!before || spec.rank == head_dim, where, ": \"rope\": \"before\" needs the full rank ",
@@ -152,6 +159,7 @@ AttentionSpec read_attention_spec(const OrderedJson& layer,
   spec.orthogonal = flag("orthogonal", true);
   spec.centre = flag("centre", false);
   spec.gate = flag("gate", false);
+  spec.learned_draws = flag("learned_draws", false);
   spec.folded = flag("folded", false);
   check_attention_spec(spec, head_dim, where);
   return spec;
@@ -178,6 +186,9 @@ OrderedJson attention_spec_json(const AttentionSpec& spec) {
   }
   if (spec.gate) {
     layer["gate"] = true;
+  }
+  if (spec.learned_draws) {
+    layer["learned_draws"] = true;
   }
   if (spec.folded) {
     layer["folded"] = true;

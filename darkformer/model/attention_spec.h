@@ -52,10 +52,14 @@ struct AttentionSpec {
   bool orthogonal = true;
   bool centre = false;  // query_center, key_center
   bool gate = false;    // gate_scale, gate_bias, gate_weight between window and far field
+  bool learned_draws = false;  // the draws are fitted or trained as M is, and never drawn again
   bool folded = false;  // q_proj and k_proj hold a factor: exact attention cannot come back
 
   bool operator==(const AttentionSpec&) const = default;
 };
+
+// Are the draws learned: always (lfk), or here?
+bool learns_draws(const AttentionSpec& spec);
 
 // Error naming `where` unless the options fit each other and a head of size `head_dim`.
 void check_attention_spec(const AttentionSpec& spec,

@@ -67,8 +67,8 @@ FeatureMixer::FeatureMixer(const MixerShape& shape,
 
 void FeatureMixer::register_features(std::uint64_t seed, std::int64_t draw_index) {
   const Tensor draws = fresh_draws(seed, draw_index);
-  draws_ = spec_.kind == AttentionKind::kLfk ? register_parameter("draws", draws)
-                                             : register_buffer("draws", draws);
+  draws_ = learns_draws(spec_) ? register_parameter("draws", draws)
+                               : register_buffer("draws", draws);
   if (has_factor(spec_.kind)) {
     const Tensor factor = initial_factor(groups(), spec_.rank, shape_.head_dim, seed, shape_.layer);
     // aderf fits its maps; dark learns M.
@@ -124,7 +124,7 @@ Tensor FeatureMixer::fresh_draws(std::uint64_t seed, std::int64_t draw_index) co
 
 void FeatureMixer::redraw(std::uint64_t seed, std::int64_t draw_index) {
   // Learned draws stay, and so do fitted ones: their weights were computed with them.
-  if (!shares_ && spec_.kind != AttentionKind::kLfk && !has_log_weights(spec_.kind)) {
+  if (!shares_ && !learns_draws(spec_) && !has_log_weights(spec_.kind)) {
     draws_.copy_(fresh_draws(seed, draw_index));
   }
 }
