@@ -280,7 +280,8 @@ TEST(DarkAttention, IsCausalToTheBitWhenTheScaleLeavesTheRangeOfFloat) {
 // Gradients that nobody asks for are not made, and the others do not change.
 TEST(DarkAttention, GradientsOfParametersAreOptional) {
   for (const char* line : {"B1 H4 G2 T30 D8 F12 chunk8 weights querycenter keycenter",
-                           "B1 H4 G2 T30 D8 F12 R6 chunk8 factor querycenter window4"}) {
+                           "B1 H4 G2 T30 D8 F12 R6 chunk8 factor querycenter window4",
+                           "B1 H4 G2 T30 D8 F12 chunk8 factor keyfactor keycenter window4"}) {
     const DarkProblem p = read_problem(line);
     const DarkAttention& s = p.shape;
     const DarkResult want = run(p);

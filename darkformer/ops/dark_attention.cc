@@ -63,6 +63,16 @@ variable_list kernel_tensors(
           contiguous_or_undefined(o.gate)};
 }
 
+// Which tensors of a call want a gradient, one bit each. Read in forward: what backward gets back
+// from the graph no longer tells.
+std::int64_t wanted_bits(const variable_list& tensors) {
+  std::int64_t bits = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    bits |= static_cast<std::int64_t>(tensors[i].defined() && tensors[i].requires_grad()) << i;
+  }
+  return bits;
+}
+
 // What the kernels keep between forward and backward, carried by the autograd graph.
 struct SavedCache : torch::CustomClassHolder {
   kernels::DarkCache cache;
@@ -109,6 +119,7 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
     vanished += static_cast<std::int64_t>(kernels::dark_attention(
         call.shape, call.inputs, heads_view_of_output(out), saved->cache, record));
     if (record) {
+      context->saved_data["wanted"] = wanted_bits(x);
       x.push_back(out);
       context->save_for_backward(x);
       context->saved_data["cache"] = c10::IValue::make_capsule(saved);
@@ -139,10 +150,12 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
     const auto cache =
         c10::static_intrusive_pointer_cast<SavedCache>(context->saved_data["cache"].toCapsule());
     const KernelCall call(s, o, variable_list(saved.begin(), saved.begin() + 10));
+    const std::int64_t wanted = context->saved_data["wanted"].toInt();
+    constexpr std::size_t kAlwaysMade = 3;  // q, k, v: the kernels need a place for theirs
     variable_list gradients(10);
     std::vector<float*> to(10, nullptr);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      if (saved[i].defined()) {
+      if (i < kAlwaysMade || (wanted >> i & 1) != 0) {
         gradients[i] = fresh_tensor_like(saved[i]);
         to[i] = gradients[i].data_ptr<float>();
       }

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <map>
 
@@ -116,6 +117,32 @@ TEST(DarkAttentionOp, CompositionInFloatEqualsTheKernels) {
     const auto kernels = call.run();
     const ForceComposition forced;
     expect_same(call.run(), kernels, 2e-4);
+  }
+}
+
+// A gradient that nobody wants is not computed, and the others are the same to the bit.
+TEST(DarkAttentionOp, UnwantedGradientsAreNotMade) {
+  const kernels::DarkProblem p = kernels::read_problem(
+      "B1 H4 G2 T20 D8 F12 window4 factor keyfactor weights querycenter keycenter headgate");
+  const auto want = Call(p, at::kFloat).run();
+  // The order of the op's tensors, q, k and v first, whose gradients are always made.
+  const char* names[] = {"q",          "k",          "v",           "draws",
+                         "factor",     "key_factor", "log_weights", "query_center",
+                         "key_center", "gate"};
+  for (std::size_t unwanted = 3; unwanted < std::size(names); ++unwanted) {
+    const Call call(p, at::kFloat);
+    call.arguments().at(names[unwanted]).requires_grad_(false);
+    const Tensor out = dark_attention(call.q, call.k, call.v, call.draws, call.o);
+    const at::NoGradGuard no_gradients;
+    const auto gradients = (*out.grad_fn())(torch::autograd::variable_list{call.d_out});
+    ASSERT_EQ(gradients.size(), std::size(names));
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      ASSERT_EQ(gradients[i].defined(), i != unwanted) << names[i] << ", not " << names[unwanted];
+      if (i != unwanted) {
+        EXPECT_TRUE(at::equal(gradients[i], want.at(std::string("d_") + names[i])))
+            << names[i] << ", not " << names[unwanted];
+      }
+    }
   }
 }
 
