@@ -49,14 +49,20 @@ struct FieldGradients {
   std::vector<float> key_draws;             // (N,F,R)
   std::vector<float> bias;                  // (N,F)
   std::vector<float> center;                // of m (N,R)
-  std::vector<float>
-      near;  // of Mq q, or of q without a factor (B,H,T,R); empty without a near field
+  std::vector<float> near;  // of Mq q, or of q without a factor (B,H,T,R), through log Zf and a
+                            // mapped near field; empty without a near field
+  NearGradients direct;     // of q, k - b and v through a near field that is not mapped
   std::vector<float> norm;  // sum over a group of the gradient of Mq (q - a) through |u_q|^2 (N,R)
   std::vector<float> gate;
 };
 
 float* wanted(std::vector<float>& x) {
   return x.empty() ? nullptr : x.data();
+}
+
+// to <- to + x
+void add(const std::vector<float>& x, float* to) {
+  std::transform(x.begin(), x.end(), to, to, std::plus<>());
 }
 
 void far_field_backward(const DarkAttention& s,
@@ -118,9 +124,14 @@ FieldGradients fields_backward(const DarkAttention& s,
       contiguous_heads<const float>(join.d_o_far.data(), s.H, s.T, s.Dv), join.d_log_far.data(), g);
   NearGradients near;
   near_field_backward(s, in, cache, join.d_o_near, join.d_log_near, near);
-  std::transform(near.keys.begin(), near.keys.end(), g.keys, g.keys, std::plus<>());
-  std::transform(near.values.begin(), near.values.end(), g.values, g.values, std::plus<>());
-  g.near = std::move(near.queries);
+  if (maps_near_field(s, in)) {
+    add(near.keys, g.keys);
+    add(near.values, g.values);
+    g.near = std::move(near.queries);
+  } else {
+    g.near.assign(s.B * s.H * s.T * s.R, 0.0F);
+    g.direct = std::move(near);
+  }
   norm_backward(s, in, cache, join.d_log_far, g);
   g.gate = std::move(join.d_gate);
   return g;
@@ -178,9 +189,7 @@ void arguments_without_factor(const DarkAttention& s, const DarkGradients& out, 
       out.d_query_center[i] += root * g.center[i] - (g.norm.empty() ? 0.0F : g.norm[i]);
     }
   }
-  if (!g.near.empty()) {
-    std::transform(g.near.begin(), g.near.end(), out.dq, out.dq, std::plus<>());
-  }
+  add(g.near, out.dq);
   add_groups(s, g.own_keys, s.S * s.D, out.dk);
   if (out.d_draws != nullptr) {
     for (std::size_t i = 0; i < s.N * s.F * s.D; ++i) {
@@ -401,6 +410,9 @@ void dark_attention_backward(const DarkAttention& s,
     FactorBackward(s, in, out, g).run();
   }
   add_groups(s, g.own_values, s.S * s.Dv, out.dv);
+  add(g.direct.queries, out.dq);
+  add(g.direct.keys, out.dk);
+  add(g.direct.values, out.dv);
   if (out.d_log_weights != nullptr) {
     std::transform(g.bias.begin(), g.bias.end(), out.d_log_weights,
                    [](float x) { return 0.5F * kLog2E * x; });

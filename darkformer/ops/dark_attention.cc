@@ -35,7 +35,7 @@ struct KernelCall {
     shape.T = size(s.T), shape.S = size(s.S);
     shape.D = size(s.D), shape.Dv = size(s.Dv), shape.F = size(s.F), shape.R = size(s.R);
     shape.scale = static_cast<float>(s.scale), shape.causal = o.causal,
-    shape.window = size(o.window), shape.sinks = size(o.sinks);
+    shape.window = size(o.window), shape.sinks = size(o.sinks), shape.model_near = o.model_near;
     inputs.q = heads_view(all[0]), inputs.k = heads_view(all[1]), inputs.v = heads_view(all[2]);
     inputs.parameters = {pointer_or_null(all[3]), pointer_or_null(all[4]),
                          pointer_or_null(all[5]), pointer_or_null(all[6]),
@@ -81,6 +81,7 @@ struct SavedCache : torch::CustomClassHolder {
 DarkOptions plain_options(const DarkOptions& o) {
   DarkOptions plain;
   plain.causal = o.causal, plain.window = o.window, plain.sinks = o.sinks;
+  plain.model_near = o.model_near;
   return plain;
 }
 
@@ -123,8 +124,20 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
       x.push_back(out);
       context->save_for_backward(x);
       context->saved_data["cache"] = c10::IValue::make_capsule(saved);
-      context->saved_data["sizes"] = std::vector<std::int64_t>{
-          s.B, s.H, s.G, s.N, s.T, s.S, s.D, s.Dv, s.F, s.R, o.causal ? 1 : 0, o.window, o.sinks};
+      context->saved_data["sizes"] = std::vector<std::int64_t>{s.B,
+                                                               s.H,
+                                                               s.G,
+                                                               s.N,
+                                                               s.T,
+                                                               s.S,
+                                                               s.D,
+                                                               s.Dv,
+                                                               s.F,
+                                                               s.R,
+                                                               o.causal ? 1 : 0,
+                                                               o.window,
+                                                               o.sinks,
+                                                               o.model_near ? 1 : 0};
       context->saved_data["scale"] = s.scale;
     }
     return out;
@@ -146,7 +159,7 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
                          n[9],
                          context->saved_data["scale"].toDouble()};
     DarkOptions o;
-    o.causal = n[10] != 0, o.window = n[11], o.sinks = n[12];
+    o.causal = n[10] != 0, o.window = n[11], o.sinks = n[12], o.model_near = n[13] != 0;
     const auto cache =
         c10::static_intrusive_pointer_cast<SavedCache>(context->saved_data["cache"].toCapsule());
     const KernelCall call(s, o, variable_list(saved.begin(), saved.begin() + 10));

@@ -44,6 +44,7 @@ struct Call {
     o.gate = p.gate_per_token ? maybe(p.gate, {s.B, s.H, s.T, 2}) : maybe(p.gate, {s.H, 2});
     o.scale = s.scale, o.causal = s.causal;
     o.window = static_cast<std::int64_t>(s.window), o.sinks = static_cast<std::int64_t>(s.sinks);
+    o.model_near = s.model_near;
   }
 
   // Every differentiable argument that is there, by name.
@@ -168,7 +169,8 @@ TEST(DarkAttentionOp, Bfloat16InAndOut) {
 TEST(DarkAttentionOp, StatesGoOn) {
   for (const char* options :
        {"D8 F12 factor", "D8 Dv6 F12 window5 sinks2 factor querycenter keycenter headgate",
-        "D8 F12 sinks3", "N4 D8 F12 R4 window3 factor keyfactor weights"}) {
+        "D8 F12 sinks3", "N4 D8 F12 R4 window3 factor keyfactor weights",
+        "N4 D8 F12 R4 window3 sinks1 factor keyfactor keycenter headgate modelnear"}) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       const Call call(kernels::read_problem(std::string("B2 H4 G2 T40 ") + options), type);
       const at::NoGradGuard no_gradients;
