@@ -14,9 +14,9 @@ namespace darkformer {
 namespace {
 
 // Options of features mean nothing to the kinds that have none.
-constexpr std::array<const char*, 13> kOfFeatures = {
-    "features",  "rank",   "rank-share", "window",    "sinks", "gate", "gate-scale",
-    "gate-bias", "centre", "init",       "placement", "rope",  "iid"};
+constexpr std::array<const char*, 14> kOfFeatures = {
+    "features",   "rank",      "rank-share", "window", "sinks",     "near", "gate",
+    "gate-scale", "gate-bias", "centre",     "init",   "placement", "rope", "iid"};
 
 bool is_of_features(const std::string& name) {
   return std::find(kOfFeatures.begin(), kOfFeatures.end(), name) != kOfFeatures.end();
@@ -32,6 +32,23 @@ void check_gate(const ConvertOptions& o, const Context& context) {
       throw UsageError(concat(field.flag(), " has no meaning with --no-gate"));
     }
   }
+}
+
+void check_near(const ConvertOptions& o) {
+  if (o.near && o.window == 0 && o.sinks == 0) {
+    throw UsageError("--near is about the exact keys; give --window or --sinks");
+  }
+}
+
+// Exact keys of a layer with a factor keep the kernel that the model was trained with, where the op
+// sees queries and keys without the factor.
+NearKernel near_kernel_of(const ConvertOptions& o, const AttentionSpec& spec) {
+  if (o.near) {
+    return *o.near == "model" ? NearKernel::kModel : NearKernel::kFactor;
+  }
+  const bool own = has_factor(spec.kind) && spec.rope == RopeOrder::kAfter && !spec.folded &&
+                   (spec.window > 0 || spec.sinks > 0);
+  return own ? NearKernel::kModel : NearKernel::kFactor;
 }
 
 void check_rank(const ConvertOptions& o) {
@@ -65,6 +82,7 @@ void check_kind(const ConvertOptions& o, const Context& context) {
   }
   check_rank(o);
   check_gate(o, context);
+  check_near(o);
   if (o.clip && !(*o.clip > 0.0)) {
     throw UsageError(concat("--clip: wanted a number above 0, got ", *o.clip));
   }
@@ -179,6 +197,8 @@ AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config, std::i
                    : o.placement == "query-head" ? Placement::kQueryHead
                                                  : Placement::kKvHead;
   spec.rope = o.rope == "before" ? RopeOrder::kBefore : RopeOrder::kAfter;
+  spec.folded = config.attention[static_cast<std::size_t>(layer)].folded;
+  spec.near = near_kernel_of(o, spec);
   try {
     check_attention_spec(spec, head_dim, "this conversion");
   } catch (const Error& error) {

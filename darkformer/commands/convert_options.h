@@ -21,7 +21,7 @@ struct ConvertOptions {
   std::int64_t window = 0, sinks = 0;
   bool centre = false, iid = false, gate = true;
   std::optional<double> rank_share;
-  std::optional<std::string> init;
+  std::optional<std::string> init, near;
   std::string placement = "kv-head", rope = "after";
   std::vector<std::string> layers, keep_exact;
   std::vector<std::filesystem::path> data;
@@ -57,6 +57,12 @@ struct ConvertOptions {
     field("window", window, "nearest keys that stay exact, the token's own included",
           {.minimum = 0});
     field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
+    field("near", near,
+          "kernel of the exact keys (--window, --sinks): the model's own, or through the learned "
+          "factor as the far ones",
+          {.choices = {"model", "factor"},
+           .empty_means = "model where there is a factor (dark, aderf) after the rotation of a "
+                          "layer that is not folded, otherwise factor"});
     field("gate", gate,
           "with a window: join it to the far field by a learned gate (off: one common normaliser)");
     field("gate-scale", gate_scale,

@@ -8,7 +8,9 @@
 //   ln phi_q_j = w_j . u_q - |u_q|^2 / 2 + lambda_j / 2
 //   ln phi_k_j = w_j . u_k - |u_k|^2 / 2 + lambda_j / 2 + m . u_k
 //   far:  weights sum_j phi_q_j phi_k_j / F over the far keys              -> o_far, log Zf
-//   near: weights exp((u_q + m) . u_k) over the window and the sinks        -> o_near, log Zn
+//   near: weights exp((u_q + m) . u_k) over the window and the sinks        -> o_near, log Zn;
+//         with model_near exp(scale q . (k - b)), the model's own: b changes all of a query's
+//         alike, so that log Zn leaves out what log Zf leaves out
 //   o = g o_near + (1 - g) o_far,   g = sigmoid(c (log Zn - log Zf) + bias) with (c, bias) the gate
 // Without window and sinks o = o_far. Before the first far key o = o_near. docs/math.md has the
 // derivations.
@@ -29,7 +31,8 @@ struct DarkAttention {
   float scale = 1.0F;
   bool causal = true;
   std::size_t window = 0, sinks = 0;
-  std::size_t chunk = 0;  // keys per block of the far field; 0 chooses
+  bool model_near = false;  // near keys by the model's own kernel, not through the factor
+  std::size_t chunk = 0;    // keys per block of the far field; 0 chooses
 };
 
 // Parameters are contiguous; null where absent.
@@ -53,13 +56,13 @@ struct DarkInputs {
 // the backward pass.
 struct DarkCache {
   std::vector<float> query_draws, key_draws,
-      bias;                          // (N,F,D), (N,F,R or D), (N,F): base-2 units, scale folded in
-  std::vector<float> mapped_center;  // m (N,R)
-  std::vector<float> key_slope;      // (N,R): what a key's offset takes from m, base-2 units
-  std::vector<float>
-      keys;  // u_k (B,N,S,R) with a factor, else k - b (B,G,S,D) where the near field needs it
-  std::vector<float> near_queries;           // Mq q (B,H,T,R): with a factor and a near field
-  std::vector<float> o_far, o_near;          // (B,H,T,Dv): with a near field
+      bias;                           // (N,F,D), (N,F,R or D), (N,F): base-2 units, scale folded in
+  std::vector<float> mapped_center;   // m (N,R)
+  std::vector<float> key_slope;       // (N,R): what a key's offset takes from m, base-2 units
+  std::vector<float> keys;            // u_k (B,N,S,R): with a factor
+  std::vector<float> near_keys;       // k - b (B,G,S,D): near keys that are not mapped
+  std::vector<float> mapped_queries;  // Mq q (B,H,T,R): with a factor and a near field
+  std::vector<float> o_far, o_near;   // (B,H,T,Dv): with a near field
   std::vector<float> log_z_far, log_z_near;  // (B,H,T)
   FeatureCache features;
 };

@@ -49,14 +49,20 @@ struct FieldGradients {
   std::vector<float> key_draws;             // (N,F,R)
   std::vector<float> bias;                  // (N,F)
   std::vector<float> center;                // of m (N,R)
-  std::vector<float>
-      near;  // of Mq q, or of q without a factor (B,H,T,R); empty without a near field
+  std::vector<float> near;  // of Mq q, or of q without a factor (B,H,T,R), through log Zf and a
+                            // mapped near field; empty without a near field
+  NearGradients direct;     // of q, k - b and v through a near field that is not mapped
   std::vector<float> norm;  // sum over a group of the gradient of Mq (q - a) through |u_q|^2 (N,R)
   std::vector<float> gate;
 };
 
 float* wanted(std::vector<float>& x) {
   return x.empty() ? nullptr : x.data();
+}
+
+// to <- to + x
+void add(const std::vector<float>& x, float* to) {
+  std::transform(x.begin(), x.end(), to, to, std::plus<>());
 }
 
 void far_field_backward(const DarkAttention& s,
@@ -118,9 +124,14 @@ FieldGradients fields_backward(const DarkAttention& s,
       contiguous_heads<const float>(join.d_o_far.data(), s.H, s.T, s.Dv), join.d_log_far.data(), g);
   NearGradients near;
   near_field_backward(s, in, cache, join.d_o_near, join.d_log_near, near);
-  std::transform(near.keys.begin(), near.keys.end(), g.keys, g.keys, std::plus<>());
-  std::transform(near.values.begin(), near.values.end(), g.values, g.values, std::plus<>());
-  g.near = std::move(near.queries);
+  if (maps_near_field(s, in)) {
+    add(near.keys, g.keys);
+    add(near.values, g.values);
+    g.near = std::move(near.queries);
+  } else {
+    g.near.assign(s.B * s.H * s.T * s.R, 0.0F);
+    g.direct = std::move(near);
+  }
   norm_backward(s, in, cache, join.d_log_far, g);
   g.gate = std::move(join.d_gate);
   return g;
@@ -178,9 +189,7 @@ void arguments_without_factor(const DarkAttention& s, const DarkGradients& out, 
       out.d_query_center[i] += root * g.center[i] - (g.norm.empty() ? 0.0F : g.norm[i]);
     }
   }
-  if (!g.near.empty()) {
-    std::transform(g.near.begin(), g.near.end(), out.dq, out.dq, std::plus<>());
-  }
+  add(g.near, out.dq);
   add_groups(s, g.own_keys, s.S * s.D, out.dk);
   if (out.d_draws != nullptr) {
     for (std::size_t i = 0; i < s.N * s.F * s.D; ++i) {
@@ -202,8 +211,10 @@ class FactorBackward {
         out(gradients),
         g(fields),
         root(std::sqrt(s.scale)),
-        d_factor(s.N * s.R * s.D, 0.0F),
-        d_key_factor(s.N * s.R * s.D, 0.0F) {}
+        wants_query_map(out.d_factor != nullptr),
+        wants_key_map((p.key_factor == nullptr ? out.d_factor : out.d_key_factor) != nullptr),
+        d_factor(wants_query_map ? s.N * s.R * s.D : 0, 0.0F),
+        d_key_factor(wants_key_map ? s.N * s.R * s.D : 0, 0.0F) {}
 
   void run() {
     center();  // before queries() adds the near field to dq
@@ -213,12 +224,10 @@ class FactorBackward {
     if (p.key_factor == nullptr) {
       std::transform(d_key_factor.begin(), d_key_factor.end(), d_factor.begin(), d_factor.begin(),
                      std::plus<>());
-    } else if (out.d_key_factor != nullptr) {
+    } else {
       std::copy(d_key_factor.begin(), d_key_factor.end(), out.d_key_factor);
     }
-    if (out.d_factor != nullptr) {
-      std::copy(d_factor.begin(), d_factor.end(), out.d_factor);
-    }
+    std::copy(d_factor.begin(), d_factor.end(), out.d_factor);
   }
 
  private:
@@ -242,6 +251,9 @@ class FactorBackward {
             .ldc = s.D,
             .beta = 1.0F});
     });
+    if (!wants_query_map) {
+      return;
+    }
     for_each_product(s.N, [&](std::size_t n) {
       for (std::size_t b = 0; b < s.B; ++b) {
         for (std::size_t h = n * s.H / s.N; h < (n + 1) * s.H / s.N; ++h) {
@@ -276,7 +288,9 @@ class FactorBackward {
             root * g.center[n * s.R + r] - (g.norm.empty() ? 0.0F : g.norm[n * s.R + r]);
         for (std::size_t d = 0; d < s.D; ++d) {
           da[n * s.D + d] += p.factor[(n * s.R + r) * s.D + d] * x;
-          d_factor[(n * s.R + r) * s.D + d] += x * p.query_center[n * s.D + d];
+          if (wants_query_map) {
+            d_factor[(n * s.R + r) * s.D + d] += x * p.query_center[n * s.D + d];
+          }
         }
       }
     }
@@ -291,19 +305,22 @@ class FactorBackward {
       return;
     }
     const float unit = root * kLog2E;
-    gemm_batch({.m = s.R,
-                .n = s.D,
-                .k = s.F,
-                .a = p.draws,
-                .lda = s.R,
-                .trans_a = true,
-                .b = g.query_draws.data(),
-                .ldb = s.D,
-                .c = d_factor.data(),
-                .ldc = s.D,
-                .alpha = unit,
-                .beta = 1.0F},
-               {.count = s.N, .stride_a = s.F * s.R, .stride_b = s.F * s.D, .stride_c = s.R * s.D});
+    if (wants_query_map) {
+      gemm_batch(
+          {.m = s.R,
+           .n = s.D,
+           .k = s.F,
+           .a = p.draws,
+           .lda = s.R,
+           .trans_a = true,
+           .b = g.query_draws.data(),
+           .ldb = s.D,
+           .c = d_factor.data(),
+           .ldc = s.D,
+           .alpha = unit,
+           .beta = 1.0F},
+          {.count = s.N, .stride_a = s.F * s.R, .stride_b = s.F * s.D, .stride_c = s.R * s.D});
+    }
     if (out.d_draws == nullptr) {
       return;
     }
@@ -327,8 +344,7 @@ class FactorBackward {
   // u_k = r Mk (k - b)
   void keys() {
     const float* map = p.key_factor == nullptr ? p.factor : p.key_factor;
-    std::vector<float> centred(s.B * s.G * s.S * s.D), dk(s.B * s.N * s.S * s.D);
-    copy_centred(in.k, s.B, s.G, s.S, s.D, p.key_center, s.G, centred.data());
+    std::vector<float> dk(s.B * s.N * s.S * s.D);
     for_each_product(s.B * s.N, [&](std::size_t i) {
       gemm({.m = s.S,
             .n = s.D,
@@ -341,6 +357,16 @@ class FactorBackward {
             .ldc = s.D,
             .alpha = root});
     });
+    add_groups(s, dk, s.S * s.D, out.dk);
+    if (wants_key_map) {
+      key_map();
+    }
+  }
+
+  // dMk += r du_k (k - b)^T
+  void key_map() {
+    std::vector<float> centred(s.B * s.G * s.S * s.D);
+    copy_centred(in.k, s.B, s.G, s.S, s.D, p.key_center, s.G, centred.data());
     for_each_product(s.N, [&](std::size_t n) {
       for (std::size_t b = 0; b < s.B; ++b) {
         gemm({.m = s.R,
@@ -357,7 +383,6 @@ class FactorBackward {
               .beta = 1.0F});
       }
     });
-    add_groups(s, dk, s.S * s.D, out.dk);
   }
 
   const DarkAttention& s;
@@ -366,7 +391,8 @@ class FactorBackward {
   const DarkGradients& out;
   FieldGradients& g;
   float root;
-  std::vector<float> d_factor, d_key_factor;
+  bool wants_query_map, wants_key_map;
+  std::vector<float> d_factor, d_key_factor;  // empty where not wanted
 };
 
 }  // namespace
@@ -384,6 +410,9 @@ void dark_attention_backward(const DarkAttention& s,
     FactorBackward(s, in, out, g).run();
   }
   add_groups(s, g.own_values, s.S * s.Dv, out.dv);
+  add(g.direct.queries, out.dq);
+  add(g.direct.keys, out.dk);
+  add(g.direct.values, out.dv);
   if (out.d_log_weights != nullptr) {
     std::transform(g.bias.begin(), g.bias.end(), out.d_log_weights,
                    [](float x) { return 0.5F * kLog2E * x; });

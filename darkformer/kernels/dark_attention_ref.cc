@@ -175,7 +175,7 @@ class Reference {
     }
     for (std::size_t j = 0; j < s.S; ++j) {
       if (field(t, j) == Field::kNear) {
-        near[j] = dot(full.data(), u_k[j].data(), s.R);
+        near[j] = s.model_near ? model_logit(t, j) : dot(full.data(), u_k[j].data(), s.R);
       } else if (field(t, j) == Field::kFar) {
         far[j] = pair_logit(log_phi_q, log_phi_k[j]);
       }
@@ -192,6 +192,16 @@ class Reference {
       Way way{t, x, u_q, full, log_phi_q, near, far, o_near, o_far, log_near, log_far, share};
       row_backward(way, d_o);
     }
+  }
+
+  // scale q . (k - b)
+  double model_logit(std::size_t t, std::size_t j) const {
+    const Vector key = centred(in.k, g, j, key_center, g);
+    double sum = 0.0;
+    for (std::size_t d = 0; d < s.D; ++d) {
+      sum += s.scale * query(t, d) * key[d];
+    }
+    return sum;
   }
 
   struct Way {
@@ -224,6 +234,10 @@ class Reference {
       return 1.0;
     }
     return 1.0 / (1.0 + std::exp(-(gates[0] * (log_near - log_far) + gates[1])));
+  }
+
+  double query(std::size_t t, std::size_t d) const {
+    return in.q.row(b, h, t)[static_cast<std::ptrdiff_t>(d) * in.q.element];
   }
 
   double value(std::size_t j, std::size_t d) const {
@@ -267,7 +281,9 @@ class Reference {
     const Vector d_far_logits = logits_backward(way.far, way.log_far, way.o_far, d_far, d_log_far);
     Vector du_q(s.R, 0.0);
     for (std::size_t j = 0; j < s.S; ++j) {
-      if (!std::isinf(way.near[j])) {
+      if (!std::isinf(way.near[j]) && s.model_near) {
+        model_pair_backward(way.t, j, d_near_logits[j]);
+      } else if (!std::isinf(way.near[j])) {
         near_pair_backward(way, j, d_near_logits[j], du_q);
       }
       if (!std::isinf(way.far[j])) {
@@ -307,6 +323,17 @@ class Reference {
       du_q[r] += d_logit * u_k[j][r];
       d_center_map[r] += d_logit * u_k[j][r];
       du_k[j][r] += d_logit * way.full[r];
+    }
+  }
+
+  // logit = scale q . (k - b)
+  void model_pair_backward(std::size_t t, std::size_t j, double d_logit) {
+    const Vector key = centred(in.k, g, j, key_center, g);
+    for (std::size_t d = 0; d < s.D; ++d) {
+      const double d_key = d_logit * s.scale * query(t, d);
+      dq[((b * s.H + h) * s.T + t) * s.D + d] += d_logit * s.scale * key[d];
+      dk[((b * s.G + g) * s.S + j) * s.D + d] += d_key;
+      key_center.gradient[g * s.D + d] -= d_key;
     }
   }
 

@@ -256,7 +256,7 @@ struct Step {
       write(far.data(), 0.0F, far.data(), to);
       return fallback_rows;
     }
-    const float log_near = near_field();
+    const float log_near = near_field(h);
     write(near.data(), share(h, log_near, log_far), far.data(), to);
     return fallback_rows;
   }
@@ -291,22 +291,24 @@ struct Step {
   }
 
   // The new token is in the ring and the sinks already. near <- softmax over them; returns log Zn.
-  // (u_q + m) . u_k = mapped . (k - b) with mapped = r Mk^T (u_q + m): one map for the query, none
-  // for the keys.
-  float near_field() {
-    for (std::size_t r = 0; r < s.R; ++r) {
-      u[r] += center[r];
-    }
-    std::fill(mapped.data(), mapped.data() + s.D, 0.0F);
-    for (std::size_t r = 0; r < s.R; ++r) {
-      if (key_map() == nullptr) {
-        mapped[r] = root * u[r];
-      } else {
-        add_scaled(root * u[r], key_map() + (n * s.R + r) * s.D, s.D, mapped.data());
-      }
+  // A logit is mapped . (k - b): one map for the query, none for the keys.
+  float near_field(std::size_t h) {
+    if (maps_near_field(s, in)) {
+      map_to_keys();
+    } else {
+      read(in.q.row(b, h, 0), in.q.element, nullptr, s.D, mapped.data());
+      scale_row(mapped.data(), s.D, s.scale);
     }
     const float shift = key_center() == nullptr ? 0.0F : dot(mapped.data(), key_center(), s.D);
     return softmax_near(shift);
+  }
+
+  // mapped <- r Mk^T (u_q + m), so that mapped . (k - b) = (u_q + m) . u_k
+  void map_to_keys() {
+    std::fill(mapped.data(), mapped.data() + s.D, 0.0F);
+    for (std::size_t r = 0; r < s.R; ++r) {
+      add_scaled(root * (u[r] + center[r]), key_map() + (n * s.R + r) * s.D, s.D, mapped.data());
+    }
   }
 
   float softmax_near(float shift) {

@@ -152,6 +152,8 @@ TEST(DarkAttention, EqualsTheReferenceOnEveryTarget) {
     expect_reference(
         read_problem("B1 H4 G2 T70 D12 F19 R9 chunk16 factor weights querycenter keycenter"));
     expect_reference(read_problem("B1 H2 G1 T30 D9 F11 chunk7 window5 sinks2 factor headgate"));
+    expect_reference(
+        read_problem("B1 H2 G1 T30 D9 F11 R4 chunk7 window5 sinks2 factor keycenter modelnear"));
   });
 }
 
@@ -162,6 +164,8 @@ TEST(DarkAttention, EqualsTheReferenceAtEveryThreadCount) {
     expect_reference(read_problem("B1 H2 G1 T60 S90 D8 F9 chunk4 weights querycenter full"));
     expect_reference(
         read_problem("B1 H2 G1 T70 D8 F9 chunk4 window9 sinks2 factor querycenter keycenter"));
+    expect_reference(
+        read_problem("B1 H4 G2 T70 D8 F9 chunk4 window9 sinks2 factor keycenter modelnear"));
   });
 }
 
@@ -239,7 +243,8 @@ void expect_same_prefix(const DarkProblem& p, const DarkProblem& changed, std::s
 // raise the scale by hundreds of bits.
 TEST(DarkAttention, IsCausalToTheBit) {
   for (const char* line : {"B1 H2 G1 T50 D8 F12 chunk16 factor querycenter keycenter",
-                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor"}) {
+                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor",
+                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor modelnear"}) {
     for (const float size : {2.0F, 14.0F}) {
       on_every_thread_count([&] {
         const DarkProblem p = read_problem(line, size);
@@ -280,7 +285,9 @@ TEST(DarkAttention, IsCausalToTheBitWhenTheScaleLeavesTheRangeOfFloat) {
 // Gradients that nobody asks for are not made, and the others do not change.
 TEST(DarkAttention, GradientsOfParametersAreOptional) {
   for (const char* line : {"B1 H4 G2 T30 D8 F12 chunk8 weights querycenter keycenter",
-                           "B1 H4 G2 T30 D8 F12 R6 chunk8 factor querycenter window4"}) {
+                           "B1 H4 G2 T30 D8 F12 R6 chunk8 factor querycenter window4",
+                           "B1 H4 G2 T30 D8 F12 chunk8 factor keyfactor keycenter window4",
+                           "B1 H4 G2 T30 D8 F12 R6 chunk8 factor keycenter window4 modelnear"}) {
     const DarkProblem p = read_problem(line);
     const DarkAttention& s = p.shape;
     const DarkResult want = run(p);
@@ -295,6 +302,30 @@ TEST(DarkAttention, GradientsOfParametersAreOptional) {
     EXPECT_EQ(std::memcmp(got.dq.data(), want.dq.data(), got.dq.size() * sizeof(float)), 0);
     EXPECT_EQ(std::memcmp(got.dk.data(), want.dk.data(), got.dk.size() * sizeof(float)), 0);
     EXPECT_EQ(std::memcmp(got.dv.data(), want.dv.data(), got.dv.size() * sizeof(float)), 0);
+  }
+}
+
+// Where M is the identity, the model's own kernel is the factor's.
+TEST(DarkAttention, ModelNearIsTheFactorsWhereThatIsTheIdentity) {
+  for (const char* line : {"B1 H4 G2 T30 D8 F12 chunk8 window5 sinks2 querycenter keycenter",
+                           "B1 H4 G2 T30 D8 F12 chunk8 window5 factor querycenter keycenter"}) {
+    DarkProblem p = read_problem(line);
+    for (std::size_t i = 0; i < p.factor.size(); ++i) {
+      p.factor[i] = i / 8 % 8 == i % 8 ? 1.0F : 0.0F;
+    }
+    const DarkReference want = dark_attention_ref(p.shape, p.inputs(), p.d_o.data());
+    p.shape.model_near = true;
+    const DarkReference got = dark_attention_ref(p.shape, p.inputs(), p.d_o.data());
+    const auto expect_equal = [](const std::vector<double>& x, const std::vector<double>& y) {
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        ASSERT_NEAR(x[i], y[i], 1e-6 * (1.0 + std::abs(y[i]))) << i;
+      }
+    };
+    expect_equal(got.o, want.o);
+    expect_equal(got.dq, want.dq);
+    expect_equal(got.dk, want.dk);
+    expect_equal(got.d_query_center, want.d_query_center);
+    expect_equal(got.d_key_center, want.d_key_center);
   }
 }
 

@@ -78,7 +78,11 @@ TEST(DarkDecode, AnyDivisionEqualsOnePass) {
         "N4 D8 F12 chunk8 factor querycenter keycenter",
         "D8 Dv6 F12 chunk8 window7 sinks3 factor querycenter keycenter headgate",
         "D8 F12 chunk8 window7 sinks3 querycenter keycenter", "D8 F12 chunk8 sinks3 factor",
-        "D8 F12 window1", "N4 D8 F12 chunk8 window5 factor keyfactor"}) {
+        "D8 F12 window1", "N4 D8 F12 chunk8 window5 factor keyfactor",
+        "D8 Dv6 F12 R5 chunk8 window7 sinks3 factor querycenter keycenter headgate modelnear",
+        "N4 D8 F12 chunk8 window5 factor keyfactor modelnear",
+        "D8 F12 chunk8 sinks3 factor keycenter modelnear",
+        "D8 F12 chunk8 window7 querycenter keycenter modelnear"}) {
     const DarkProblem p = read_problem("B2 H4 G2 T" + std::to_string(T) + " " + options);
     SCOPED_TRACE(p.name);
     const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
@@ -125,18 +129,21 @@ TEST(DarkDecode, EveryChunkAndThreadCountAgree) {
 }
 
 TEST(DarkDecode, EveryThreadCountAndTarget) {
-  const DarkProblem p =
-      read_problem("B1 H4 G2 T20 D8 F12 chunk8 window4 sinks1 factor querycenter keycenter");
-  const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
-  on_every_target([&] {
-    on_every_thread_count([&] {
-      OwnedState state(p.shape);
-      std::vector<float> o(want.o.size(), std::nanf(""));
-      read_tokens(p, 0, 9, false, state, o);
-      read_tokens(p, 9, 20, true, state, o);
-      expect_close(p, o, want.o);
+  for (const char* near : {"", " modelnear"}) {
+    const DarkProblem p = read_problem(
+        std::string("B1 H4 G2 T20 D8 F12 chunk8 window4 sinks1 factor querycenter keycenter") +
+        near);
+    const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
+    on_every_target([&] {
+      on_every_thread_count([&] {
+        OwnedState state(p.shape);
+        std::vector<float> o(want.o.size(), std::nanf(""));
+        read_tokens(p, 0, 9, false, state, o);
+        read_tokens(p, 9, 20, true, state, o);
+        expect_close(p, o, want.o);
+      });
     });
-  });
+  }
 }
 
 TEST(DarkDecode, ACopiedStateGoesOnWithTheSameBits) {

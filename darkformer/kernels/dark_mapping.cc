@@ -59,16 +59,17 @@ void map_center(const DarkAttention& s, const DarkParameters& p, DarkCache& cach
   }
 }
 
-// keys <- r Mk (k - b) per group; without a factor k - b per kv head, for the near field.
+// keys <- r Mk (k - b) per group; near_keys <- k - b per kv head, where the near field sees them so.
 void map_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
   const DarkParameters& p = in.parameters;
-  if (p.factor == nullptr && !has_near_field(s)) {
+  const bool near = has_near_field(s) && !maps_near_field(s, in);
+  if (p.factor == nullptr && !near) {
     return;  // the far field reads and centres them itself
   }
   std::vector<float> centred(s.B * s.G * s.S * s.D);
   copy_centred(in.k, s.B, s.G, s.S, s.D, p.key_center, s.G, centred.data());
   if (p.factor == nullptr) {
-    cache.keys = std::move(centred);
+    cache.near_keys = std::move(centred);
     return;
   }
   cache.keys.resize(s.B * s.N * s.S * s.R);
@@ -87,13 +88,16 @@ void map_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
           .ldc = s.R,
           .alpha = std::sqrt(s.scale)});
   });
+  if (near) {
+    cache.near_keys = std::move(centred);
+  }
 }
 
-// near_queries <- Mq q
-void map_near_queries(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
+// mapped_queries <- Mq q
+void map_queries(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
   std::vector<float> q(s.B * s.H * s.T * s.D);
   copy_centred(in.q, s.B, s.H, s.T, s.D, nullptr, 1, q.data());
-  cache.near_queries.resize(s.B * s.H * s.T * s.R);
+  cache.mapped_queries.resize(s.B * s.H * s.T * s.R);
   for_each_product(s.B * s.H, [&](std::size_t i) {
     const std::size_t n = i % s.H * s.N / s.H;
     gemm({.m = s.T,
@@ -104,7 +108,7 @@ void map_near_queries(const DarkAttention& s, const DarkInputs& in, DarkCache& c
           .b = in.parameters.factor + n * s.R * s.D,
           .ldb = s.D,
           .trans_b = true,
-          .c = &cache.near_queries[i * s.T * s.R],
+          .c = &cache.mapped_queries[i * s.T * s.R],
           .ldc = s.R});
   });
 }
@@ -161,7 +165,7 @@ void map_inputs(const DarkAttention& shape, const DarkInputs& in, DarkCache& cac
   std::transform(cache.mapped_center.begin(), cache.mapped_center.end(), cache.key_slope.begin(),
                  [&](float m) { return kLog2E * key_root(shape, in) * m; });
   if (p.factor != nullptr && has_near_field(shape)) {
-    map_near_queries(shape, in, cache);
+    map_queries(shape, in, cache);
   }
 }
 

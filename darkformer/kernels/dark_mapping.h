@@ -16,6 +16,11 @@ inline bool has_near_field(const DarkAttention& shape) {
   return shape.window > 0 || shape.sinks > 0;
 }
 
+// True where the near field sees queries and keys through the factor.
+inline bool maps_near_field(const DarkAttention& shape, const DarkInputs& in) {
+  return in.parameters.factor != nullptr && !shape.model_near;
+}
+
 // The kv head of parameter group n.
 inline std::size_t key_head(const DarkAttention& shape, std::size_t n) {
   return n * shape.G / shape.N;
@@ -39,7 +44,8 @@ void copy_centred(HeadsView<const float> x,
 // r as far as the keys of the far field do not hold it yet: 1 where they are mapped.
 float key_root(const DarkAttention& shape, const DarkInputs& in);
 
-// Fills query_draws, key_draws, bias, mapped_center, key_slope, keys and near_queries of the cache.
+// Fills query_draws, key_draws, bias, mapped_center, key_slope, keys, near_keys and mapped_queries of
+// the cache.
 void map_inputs(const DarkAttention& shape, const DarkInputs& in, DarkCache& cache);
 
 // The inputs of the far field, on the cache's arrays.

@@ -46,11 +46,18 @@ std::vector<ExactAttention> stages(const DarkAttention& s, std::vector<std::size
   return result;
 }
 
-std::vector<NearCall> near_calls(const DarkAttention& s, const DarkInputs& in) {
-  const bool mapped = in.parameters.factor != nullptr;
-  // Keys of the cache are per kv head without a factor. Groups that share a value head need a call
-  // for each value head.
-  const std::size_t key_heads = mapped ? s.N : s.G, calls = key_heads == s.G ? 1 : s.G;
+// Sizes of the near field's own inputs: mapped keys are per parameter group.
+struct NearSizes {
+  NearSizes(const DarkAttention& s, const DarkInputs& in)
+      : mapped(maps_near_field(s, in)), key_heads(mapped ? s.N : s.G), D(mapped ? s.R : s.D) {}
+  bool mapped;
+  std::size_t key_heads, D;
+};
+
+std::vector<NearCall> near_calls(const DarkAttention& s, const NearSizes& near) {
+  const std::size_t key_heads = near.key_heads;
+  // Groups that share a value head need a call for each value head.
+  const std::size_t calls = key_heads == s.G ? 1 : s.G;
   std::vector<std::size_t> starts;
   const std::vector<ExactAttention> parts = stages(s, starts);
   std::vector<NearCall> result;
@@ -59,8 +66,8 @@ std::vector<NearCall> near_calls(const DarkAttention& s, const DarkInputs& in) {
       NearCall call = {parts[i], c * s.H / calls, c * key_heads / calls,
                        c,        starts[i],       key_heads != s.G};
       call.shape.B = s.B, call.shape.H = s.H / calls, call.shape.G = key_heads / calls;
-      call.shape.D = s.R, call.shape.Dv = s.Dv;
-      call.shape.scale = mapped ? std::sqrt(s.scale) : s.scale;
+      call.shape.D = near.D, call.shape.Dv = s.Dv;
+      call.shape.scale = near.mapped ? std::sqrt(s.scale) : s.scale;
       result.push_back(call);
     }
   }
@@ -76,14 +83,16 @@ HeadsView<Value> from(HeadsView<Value> view, std::size_t head, std::size_t time)
 AttentionInputs call_inputs(const DarkAttention& s,
                             const DarkInputs& in,
                             const DarkCache& cache,
+                            const NearSizes& near,
                             const NearCall& call) {
-  const bool mapped = in.parameters.factor != nullptr;
+  const std::vector<float>& keys = near.mapped ? cache.keys : cache.near_keys;
   AttentionInputs inputs;
   inputs.q =
-      from(mapped ? contiguous_heads<const float>(cache.near_queries.data(), s.H, s.T, s.R) : in.q,
+      from(near.mapped ? contiguous_heads<const float>(cache.mapped_queries.data(), s.H, s.T, s.R)
+                       : in.q,
            call.h0, call.t0);
-  inputs.k = from(contiguous_heads<const float>(cache.keys.data(), mapped ? s.N : s.G, s.S, s.R),
-                  call.n0, 0);
+  inputs.k =
+      from(contiguous_heads<const float>(keys.data(), near.key_heads, s.S, near.D), call.n0, 0);
   inputs.v = from(in.v, call.v0, 0);
   if (call.shared_values) {
     inputs.v.head = 0;
@@ -91,21 +100,17 @@ AttentionInputs call_inputs(const DarkAttention& s,
   return inputs;
 }
 
-// to (B,N,S,D) += from (B,heads,rows,D), the heads of a call, each head n of the N that it stands
-// for when keys are per kv head.
+// to (B,key heads,S,D) += part (B,heads,rows,D), the heads of a call.
 void add_key_gradients(const DarkAttention& s,
+                       const NearSizes& near,
                        const NearCall& call,
                        const std::vector<float>& part,
                        std::size_t D,
-                       bool shared,
                        std::vector<float>& to) {
   for (std::size_t b = 0; b < s.B; ++b) {
     for (std::size_t i = 0; i < call.shape.G; ++i) {
-      // Without a factor a kv head's gradient goes to the first of its groups: the groups are added
-      // up later.
-      const std::size_t n = shared ? (call.n0 + i) * s.N / s.G : call.n0 + i;
       const float* source = &part[(b * call.shape.G + i) * call.shape.S * D];
-      float* target = &to[(b * s.N + n) * s.S * D];
+      float* target = &to[(b * near.key_heads + call.n0 + i) * s.S * D];
       for (std::size_t j = 0; j < call.shape.S * D; ++j) {
         target[j] += source[j];
       }
@@ -153,8 +158,9 @@ void near_field(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) 
   cache.log_z_near.resize(s.B * s.H * s.T);
   const auto o = contiguous_heads(cache.o_near.data(), s.H, s.T, s.Dv);
   const auto lse = contiguous_heads(cache.log_z_near.data(), s.H, s.T, 1);
-  for (const NearCall& call : near_calls(s, in)) {
-    exact_attention(call.shape, call_inputs(s, in, cache, call),
+  const NearSizes near(s, in);
+  for (const NearCall& call : near_calls(s, near)) {
+    exact_attention(call.shape, call_inputs(s, in, cache, near, call),
                     {from(o, call.h0, call.t0), from(lse, call.h0, call.t0)});
   }
 }
@@ -165,25 +171,25 @@ void near_field_backward(const DarkAttention& s,
                          const std::vector<float>& d_o,
                          const std::vector<float>& d_log_z,
                          NearGradients& gradients) {
-  gradients.queries.assign(s.B * s.H * s.T * s.R, 0.0F);
-  gradients.keys.assign(s.B * s.N * s.S * s.R, 0.0F);
-  gradients.values.assign(s.B * s.N * s.S * s.Dv, 0.0F);
+  const NearSizes near(s, in);
+  gradients.queries.assign(s.B * s.H * s.T * near.D, 0.0F);
+  gradients.keys.assign(s.B * near.key_heads * s.S * near.D, 0.0F);
+  gradients.values.assign(s.B * near.key_heads * s.S * s.Dv, 0.0F);
   const auto view = [&](const std::vector<float>& x, std::size_t D, const NearCall& call) {
     return from(contiguous_heads<const float>(x.data(), s.H, s.T, D), call.h0, call.t0);
   };
-  for (const NearCall& call : near_calls(s, in)) {
+  for (const NearCall& call : near_calls(s, near)) {
     const std::size_t heads = call.shape.G, keys = call.shape.S;
-    std::vector<float> dk(s.B * heads * keys * s.R), dv(s.B * heads * keys * s.Dv);
+    std::vector<float> dk(s.B * heads * keys * near.D), dv(s.B * heads * keys * s.Dv);
     exact_attention_backward(
-        call.shape, call_inputs(s, in, cache, call),
+        call.shape, call_inputs(s, in, cache, near, call),
         {view(cache.o_near, s.Dv, call), view(cache.log_z_near, 1, call), view(d_o, s.Dv, call),
          view(d_log_z, 1, call)},
-        {from(contiguous_heads(gradients.queries.data(), s.H, s.T, s.R), call.h0, call.t0),
-         contiguous_heads(dk.data(), heads, keys, s.R),
+        {from(contiguous_heads(gradients.queries.data(), s.H, s.T, near.D), call.h0, call.t0),
+         contiguous_heads(dk.data(), heads, keys, near.D),
          contiguous_heads(dv.data(), heads, keys, s.Dv)});
-    const bool shared = in.parameters.factor == nullptr;
-    add_key_gradients(s, call, dk, s.R, shared, gradients.keys);
-    add_key_gradients(s, call, dv, s.Dv, shared, gradients.values);
+    add_key_gradients(s, near, call, dk, near.D, gradients.keys);
+    add_key_gradients(s, near, call, dv, s.Dv, gradients.values);
   }
 }
 
@@ -198,7 +204,7 @@ void mapped_query(const DarkAttention& s,
   const float root = std::sqrt(s.scale);
   const bool mapped = in.parameters.factor != nullptr;
   const float* q =
-      mapped ? &cache.near_queries[((b * s.H + h) * s.T + t) * s.R] : in.q.row(b, h, t);
+      mapped ? &cache.mapped_queries[((b * s.H + h) * s.T + t) * s.R] : in.q.row(b, h, t);
   const std::ptrdiff_t element = mapped ? 1 : in.q.element;
   for (std::size_t r = 0; r < s.R; ++r) {
     u[r] = root * q[static_cast<std::ptrdiff_t>(r) * element] - cache.mapped_center[n * s.R + r];

@@ -10,12 +10,11 @@ namespace darkformer::kernels {
 // Fills o_near and log_z_near of the cache.
 void near_field(const DarkAttention& shape, const DarkInputs& in, DarkCache& cache);
 
-// Gradients of the near field with respect to its own inputs: the near queries (Mq q, or q), the
-// keys of the cache per parameter group, and the values per parameter group. Overwritten.
+// Gradients of the near field with respect to its own inputs. Where it is mapped these are Mq q
+// (B,H,T,R), u_k (B,N,S,R) and the values per parameter group (B,N,S,Dv); elsewhere q (B,H,T,D),
+// k - b (B,G,S,D) and v (B,G,S,Dv). Overwritten.
 struct NearGradients {
-  std::vector<float> queries;  // (B,H,T,R)
-  std::vector<float> keys;     // (B,N,S,R)
-  std::vector<float> values;   // (B,N,S,Dv)
+  std::vector<float> queries, keys, values;
 };
 void near_field_backward(const DarkAttention& shape,
                          const DarkInputs& in,

@@ -18,9 +18,10 @@ constexpr std::array<std::string_view, 11> kKinds = {"exact",      "performer", 
                                                      "window",     "constant",  "random"};
 constexpr std::array<std::string_view, 3> kPlacements = {"kv-head", "query-head", "layer"};
 constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
-constexpr std::array<std::string_view, 12> kKeys = {
-    "attention", "features",   "rank",   "placement", "rope",          "window",
-    "sinks",     "orthogonal", "centre", "gate",      "learned_draws", "folded"};
+constexpr std::array<std::string_view, 2> kNearKernels = {"factor", "model"};
+constexpr std::array<std::string_view, 13> kKeys = {
+    "attention",   "features",   "rank",   "placement", "rope",          "window", "sinks",
+    "near_kernel", "orthogonal", "centre", "gate",      "learned_draws", "folded"};
 
 constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
 constexpr std::int64_t kLongestWindow = std::int64_t{1} << 20;  // a state keeps it whole
@@ -57,6 +58,17 @@ std::string_view name_of(Placement placement) {
 
 std::string_view name_of(RopeOrder rope) {
   return kRopeOrders[static_cast<std::size_t>(rope)];
+}
+
+void check_near_kernel(const AttentionSpec& spec, const std::string& where) {
+  const bool model = spec.near == NearKernel::kModel;
+  require(!model || spec.rope == RopeOrder::kAfter, where,
+          ": \"near_kernel\": \"model\" needs queries and keys as the model has them, and with "
+          "\"rope\": \"before\" the factor has changed them before the rotation");
+  require(!model || !spec.folded || (spec.window == 0 && spec.sinks == 0), where,
+          ": \"near_kernel\": \"model\": a factor is folded into the projections, so that the "
+          "model's own kernel is gone; use \"near_kernel\": \"factor\", or convert the original "
+          "folder");
 }
 
 }  // namespace
@@ -131,6 +143,7 @@ void check_attention_spec(const AttentionSpec& spec,
   require(!before || spec.placement != Placement::kQueryHead, where,
           ": \"rope\": \"before\" needs one M for the query heads of a key head; "
           "use \"placement\": \"kv-head\"");
+  check_near_kernel(spec, where);
 }
 
 AttentionSpec read_attention_spec(const OrderedJson& layer,
@@ -156,6 +169,7 @@ AttentionSpec read_attention_spec(const OrderedJson& layer,
   spec.rope = read_name(layer, "rope", RopeOrder::kAfter, kRopeOrders, where);
   spec.window = number("window", 0);
   spec.sinks = number("sinks", 0);
+  spec.near = read_name(layer, "near_kernel", NearKernel::kFactor, kNearKernels, where);
   spec.orthogonal = flag("orthogonal", true);
   spec.centre = flag("centre", false);
   spec.gate = flag("gate", false);
@@ -180,6 +194,9 @@ OrderedJson attention_spec_json(const AttentionSpec& spec) {
   layer["rope"] = name_of(spec.rope);
   layer["window"] = spec.window;
   layer["sinks"] = spec.sinks;
+  if (spec.near == NearKernel::kModel) {
+    layer["near_kernel"] = kNearKernels[static_cast<std::size_t>(spec.near)];
+  }
   layer["orthogonal"] = spec.orthogonal;
   if (spec.centre) {
     layer["centre"] = true;

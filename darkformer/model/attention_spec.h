@@ -39,6 +39,10 @@ enum class Placement : std::uint8_t { kKvHead, kQueryHead, kLayer };
 // Does M act on queries and keys before or after they are rotated?
 enum class RopeOrder : std::uint8_t { kAfter, kBefore };
 
+// By which kernel are the near keys (window and sinks) weighted: exp(q^T Sigma k) as the far ones,
+// or exp(q . k) as the model was trained?
+enum class NearKernel : std::uint8_t { kFactor, kModel };
+
 // The fields below `kind` mean something where has_features(kind), and are at their defaults
 // elsewhere; but `window` is what attention kWindow sees.
 struct AttentionSpec {
@@ -49,6 +53,7 @@ struct AttentionSpec {
   RopeOrder rope = RopeOrder::kAfter;        // "after", "before"
   std::int64_t window = 0;                   // keys next to the query that stay exact; 0: none
   std::int64_t sinks = 0;                    // first keys of the sequence that stay exact
+  NearKernel near = NearKernel::kFactor;     // "factor", "model"
   bool orthogonal = true;
   bool centre = false;  // query_center, key_center
   bool gate = false;    // gate_scale, gate_bias, gate_weight between window and far field

@@ -53,6 +53,11 @@ TEST(AttentionSpec, ReadsAndWritesTheDocumentedForm) {
   EXPECT_EQ(spec.rank, 8);
   EXPECT_EQ(attention_spec_json(spec).dump(), text);
   EXPECT_EQ(attention_spec_json(AttentionSpec{}).dump(), R"({"attention":"exact"})");
+  const std::string near =
+      R"({"attention":"dark","features":256,"rank":8,"placement":"kv-head","rope":"after",)"
+      R"("window":4,"sinks":0,"near_kernel":"model","orthogonal":true})";
+  EXPECT_EQ(attention_spec_json(read(near)).dump(), near);
+  EXPECT_EQ(read(text).near, NearKernel::kFactor);  // folders from before there was a choice
   const std::string window = R"({"attention":"window","window":16})";
   EXPECT_EQ(attention_spec_json(read(window)).dump(), window);
 }
@@ -63,16 +68,18 @@ TEST(AttentionSpec, EveryOptionSurvives) {
       if (rope == RopeOrder::kBefore && placement == Placement::kQueryHead) {
         continue;
       }
-      const AttentionSpec spec{.kind = AttentionKind::kDark,
-                               .features = 3,
-                               .rank = rope == RopeOrder::kBefore ? 16 : 5,
-                               .placement = placement,
-                               .rope = rope,
-                               .window = 7,
-                               .sinks = 2,
-                               .orthogonal = false,
-                               .centre = true,
-                               .gate = true};
+      const AttentionSpec spec{
+          .kind = AttentionKind::kDark,
+          .features = 3,
+          .rank = rope == RopeOrder::kBefore ? 16 : 5,
+          .placement = placement,
+          .rope = rope,
+          .window = 7,
+          .sinks = 2,
+          .near = rope == RopeOrder::kBefore ? NearKernel::kFactor : NearKernel::kModel,
+          .orthogonal = false,
+          .centre = true,
+          .gate = true};
       EXPECT_EQ(read(attention_spec_json(spec).dump()), spec);
     }
   }
@@ -107,6 +114,13 @@ TEST(AttentionSpec, RefusesWhatMakesNoSense) {
   expect(R"({"attention":"dark","features":4,"rank":8,"rope":"before"})", "needs the full rank");
   expect(R"({"attention":"dark","features":4,"rope":"before","placement":"query-head"})",
          "needs one M");
+  expect(R"({"attention":"dark","features":4,"near_kernel":"mine"})",
+         "\"near_kernel\" is mine; wanted one of factor, model");
+  expect(R"({"attention":"dark","features":4,"rope":"before","window":2,"near_kernel":"model"})",
+         "before the rotation");
+  expect(R"({"attention":"performer","features":4,"window":2,"near_kernel":"model","folded":true})",
+         "folded into the projections");
+  expect(R"({"attention":"exact","near_kernel":"model"})", "takes no options");
   expect(R"({"attention":"dark","features":4,"orthogonal":1})", "\"orthogonal\" must be true or");
   expect(R"({"attention":"dark","features":4,"windows":3})", "unknown key \"windows\"");
   expect(R"({"attention":"window"})", "\"window\" is 0");

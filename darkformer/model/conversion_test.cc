@@ -268,6 +268,8 @@ TEST(Fold, GivesTheSameOutputsWithoutAFactor) {
       again.folded = false;
       convert_layer(*model, 1, again);
       EXPECT_TRUE(model->config().attention[1].folded);
+      again.near = NearKernel::kModel;  // the model's own kernel is gone too
+      EXPECT_THROW(convert_layer(*model, 1, again), Error);
     }
   }
 }

@@ -177,6 +177,7 @@ ops::DarkOptions FeatureMixer::options(const Tensor& q) const {
   o.scale = shape_.scale;
   o.window = spec_.window;
   o.sinks = spec_.sinks;
+  o.model_near = spec_.near == NearKernel::kModel;
   if (spec_.gate) {
     o.gate = gate(q);
   }

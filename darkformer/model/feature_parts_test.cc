@@ -72,10 +72,12 @@ class Plain {
     const Tensor map = of("factor", g), draws = of("draws", g), a = of("query_center", g);
     const Tensor q = in.q[0][head].to(at::kDouble), k = in.k[0][g].to(at::kDouble);
     v = in.v[0][g].to(at::kDouble);
-    const Tensor uq = root * (q - a).matmul(map.t());                            // (T,R)
-    const Tensor uk = root * (k - of("key_center", g)).matmul(map.t());          // (T,R)
-    const Tensor m = root * map.matmul(a);                                       // (R)
-    scores_ = (uq + m).matmul(uk.t());                                           // (T,T)
+    const Tensor uq = root * (q - a).matmul(map.t());                    // (T,R)
+    const Tensor uk = root * (k - of("key_center", g)).matmul(map.t());  // (T,R)
+    const Tensor m = root * map.matmul(a);                               // (R)
+    scores_ = spec.near == NearKernel::kModel
+                  ? kShape.scale * q.matmul((k - of("key_center", g)).t())
+                  : (uq + m).matmul(uk.t());                                     // (T,T)
     const Tensor log_q = uq.matmul(draws.t()) - 0.5 * uq.square().sum(1, true);  // (T,F)
     const Tensor log_k =
         uk.matmul(draws.t()) - 0.5 * uk.square().sum(1, true) + uk.matmul(m).unsqueeze(1);
@@ -153,6 +155,10 @@ TEST(FeatureParts, EachEqualsItsFormula) {
     AttentionSpec common = gated_spec(3, 1);
     common.gate = false;
     expect_part(part, common);
+    for (AttentionSpec own : {gated_spec(4, 2), common}) {
+      own.near = NearKernel::kModel;
+      expect_part(part, own);
+    }
   }
 }
 

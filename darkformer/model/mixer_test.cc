@@ -72,6 +72,12 @@ std::vector<Kind> all_kinds() {
   kinds.push_back({"dark_gate", dark([](auto& s) {
                      s.window = 4, s.sinks = 1, s.gate = true, s.centre = true;
                    })});
+  for (const Placement placement : {Placement::kKvHead, Placement::kQueryHead, Placement::kLayer}) {
+    kinds.push_back({concat("dark_model_near_", static_cast<int>(placement)), dark([=](auto& s) {
+                       s.window = 4, s.sinks = 1, s.gate = true, s.centre = true, s.rank = 3;
+                       s.placement = placement, s.near = NearKernel::kModel;
+                     })});
+  }
   for (const AttentionKind kind : {AttentionKind::kImportance, AttentionKind::kOprf,
                                    AttentionKind::kSderf, AttentionKind::kAderf}) {
     const std::string name(attention_kind_name(kind));

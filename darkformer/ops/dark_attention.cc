@@ -35,7 +35,7 @@ struct KernelCall {
     shape.T = size(s.T), shape.S = size(s.S);
     shape.D = size(s.D), shape.Dv = size(s.Dv), shape.F = size(s.F), shape.R = size(s.R);
     shape.scale = static_cast<float>(s.scale), shape.causal = o.causal,
-    shape.window = size(o.window), shape.sinks = size(o.sinks);
+    shape.window = size(o.window), shape.sinks = size(o.sinks), shape.model_near = o.model_near;
     inputs.q = heads_view(all[0]), inputs.k = heads_view(all[1]), inputs.v = heads_view(all[2]);
     inputs.parameters = {pointer_or_null(all[3]), pointer_or_null(all[4]),
                          pointer_or_null(all[5]), pointer_or_null(all[6]),
@@ -63,6 +63,16 @@ variable_list kernel_tensors(
           contiguous_or_undefined(o.gate)};
 }
 
+// Which tensors of a call want a gradient, one bit each. Read in forward: what backward gets back
+// from the graph no longer tells.
+std::int64_t wanted_bits(const variable_list& tensors) {
+  std::int64_t bits = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    bits |= static_cast<std::int64_t>(tensors[i].defined() && tensors[i].requires_grad()) << i;
+  }
+  return bits;
+}
+
 // What the kernels keep between forward and backward, carried by the autograd graph.
 struct SavedCache : torch::CustomClassHolder {
   kernels::DarkCache cache;
@@ -71,6 +81,7 @@ struct SavedCache : torch::CustomClassHolder {
 DarkOptions plain_options(const DarkOptions& o) {
   DarkOptions plain;
   plain.causal = o.causal, plain.window = o.window, plain.sinks = o.sinks;
+  plain.model_near = o.model_near;
   return plain;
 }
 
@@ -109,11 +120,24 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
     vanished += static_cast<std::int64_t>(kernels::dark_attention(
         call.shape, call.inputs, heads_view_of_output(out), saved->cache, record));
     if (record) {
+      context->saved_data["wanted"] = wanted_bits(x);
       x.push_back(out);
       context->save_for_backward(x);
       context->saved_data["cache"] = c10::IValue::make_capsule(saved);
-      context->saved_data["sizes"] = std::vector<std::int64_t>{
-          s.B, s.H, s.G, s.N, s.T, s.S, s.D, s.Dv, s.F, s.R, o.causal ? 1 : 0, o.window, o.sinks};
+      context->saved_data["sizes"] = std::vector<std::int64_t>{s.B,
+                                                               s.H,
+                                                               s.G,
+                                                               s.N,
+                                                               s.T,
+                                                               s.S,
+                                                               s.D,
+                                                               s.Dv,
+                                                               s.F,
+                                                               s.R,
+                                                               o.causal ? 1 : 0,
+                                                               o.window,
+                                                               o.sinks,
+                                                               o.model_near ? 1 : 0};
       context->saved_data["scale"] = s.scale;
     }
     return out;
@@ -135,14 +159,16 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
                          n[9],
                          context->saved_data["scale"].toDouble()};
     DarkOptions o;
-    o.causal = n[10] != 0, o.window = n[11], o.sinks = n[12];
+    o.causal = n[10] != 0, o.window = n[11], o.sinks = n[12], o.model_near = n[13] != 0;
     const auto cache =
         c10::static_intrusive_pointer_cast<SavedCache>(context->saved_data["cache"].toCapsule());
     const KernelCall call(s, o, variable_list(saved.begin(), saved.begin() + 10));
+    const std::int64_t wanted = context->saved_data["wanted"].toInt();
+    constexpr std::size_t kAlwaysMade = 3;  // q, k, v: the kernels need a place for theirs
     variable_list gradients(10);
     std::vector<float*> to(10, nullptr);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      if (saved[i].defined()) {
+      if (i < kAlwaysMade || (wanted >> i & 1) != 0) {
         gradients[i] = fresh_tensor_like(saved[i]);
         to[i] = gradients[i].data_ptr<float>();
       }

@@ -24,6 +24,7 @@ struct DarkOptions {
   bool causal = true;
   std::int64_t window = 0;
   std::int64_t sinks = 0;
+  bool model_near = false;  // window and sinks by the model's own kernel, not through the factor
 };
 
 // out (B,H,T,Dv) from q (B,H,T,D), k (B,G,S,D), v (B,G,S,Dv), draws (N,F,R): the formulas of

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <map>
 
@@ -43,6 +44,7 @@ struct Call {
     o.gate = p.gate_per_token ? maybe(p.gate, {s.B, s.H, s.T, 2}) : maybe(p.gate, {s.H, 2});
     o.scale = s.scale, o.causal = s.causal;
     o.window = static_cast<std::int64_t>(s.window), o.sinks = static_cast<std::int64_t>(s.sinks);
+    o.model_near = s.model_near;
   }
 
   // Every differentiable argument that is there, by name.
@@ -119,6 +121,32 @@ TEST(DarkAttentionOp, CompositionInFloatEqualsTheKernels) {
   }
 }
 
+// A gradient that nobody wants is not computed, and the others are the same to the bit.
+TEST(DarkAttentionOp, UnwantedGradientsAreNotMade) {
+  const kernels::DarkProblem p = kernels::read_problem(
+      "B1 H4 G2 T20 D8 F12 window4 factor keyfactor weights querycenter keycenter headgate");
+  const auto want = Call(p, at::kFloat).run();
+  // The order of the op's tensors, q, k and v first, whose gradients are always made.
+  const char* names[] = {"q",          "k",          "v",           "draws",
+                         "factor",     "key_factor", "log_weights", "query_center",
+                         "key_center", "gate"};
+  for (std::size_t unwanted = 3; unwanted < std::size(names); ++unwanted) {
+    const Call call(p, at::kFloat);
+    call.arguments().at(names[unwanted]).requires_grad_(false);
+    const Tensor out = dark_attention(call.q, call.k, call.v, call.draws, call.o);
+    const at::NoGradGuard no_gradients;
+    const auto gradients = (*out.grad_fn())(torch::autograd::variable_list{call.d_out});
+    ASSERT_EQ(gradients.size(), std::size(names));
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      ASSERT_EQ(gradients[i].defined(), i != unwanted) << names[i] << ", not " << names[unwanted];
+      if (i != unwanted) {
+        EXPECT_TRUE(at::equal(gradients[i], want.at(std::string("d_") + names[i])))
+            << names[i] << ", not " << names[unwanted];
+      }
+    }
+  }
+}
+
 TEST(DarkAttentionOp, Bfloat16InAndOut) {
   const Call call(kernels::read_problem("B1 H4 G2 T40 D16 F32 factor"), at::kFloat);
   const auto half = [](const Tensor& x) {
@@ -141,7 +169,8 @@ TEST(DarkAttentionOp, Bfloat16InAndOut) {
 TEST(DarkAttentionOp, StatesGoOn) {
   for (const char* options :
        {"D8 F12 factor", "D8 Dv6 F12 window5 sinks2 factor querycenter keycenter headgate",
-        "D8 F12 sinks3", "N4 D8 F12 R4 window3 factor keyfactor weights"}) {
+        "D8 F12 sinks3", "N4 D8 F12 R4 window3 factor keyfactor weights",
+        "N4 D8 F12 R4 window3 sinks1 factor keyfactor keycenter headgate modelnear"}) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       const Call call(kernels::read_problem(std::string("B2 H4 G2 T40 ") + options), type);
       const at::NoGradGuard no_gradients;

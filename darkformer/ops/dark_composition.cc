@@ -24,8 +24,9 @@ Tensor for_groups(const Tensor& x, const DarkSizes& s) {
 
 // The inputs of both fields in the notation of kernels/dark_attention.h.
 struct Mapped {
-  Tensor full_q;  // u_q + m (B,N,H/N,T,R)
-  Tensor u_k;     // (B,N,S,R)
+  Tensor
+      near_q;  // u_q + m (B,N,H/N,T,R), or scale q (B,N,H/N,T,D): near logits are near_q . near_k
+  Tensor near_k;  // u_k (B,N,S,R), or k - b (B,N,S,D)
   Tensor log_q;   // (B,N,H/N,T,F), with the norm
   Tensor log_k;   // (B,N,S,F)
   Tensor v;       // (B,N,S,Dv)
@@ -39,9 +40,11 @@ Mapped map_arguments(const DarkSizes& s,
                      const DarkOptions& o) {
   const double root = std::sqrt(s.scale);
   const Tensor center = o.query_center ? *o.query_center : Tensor();
-  Tensor queries = q.reshape({s.B, s.N, s.H / s.N, s.T, s.D});
+  const Tensor own_q = q.reshape({s.B, s.N, s.H / s.N, s.T, s.D});
+  Tensor queries = own_q;
   Tensor keys = o.key_center ? k - o.key_center->unsqueeze(1) : k;
-  keys = for_groups(keys, s);
+  const Tensor own_k = for_groups(keys, s);
+  keys = own_k;
   Tensor shift = center.defined() ? center.unsqueeze(1)
                                   : at::zeros({s.N, 1, s.D}, draws.options());  // (N,1,D)
   if (o.factor) {
@@ -60,7 +63,8 @@ Mapped map_arguments(const DarkSizes& s,
     log_q = log_q + 0.5 * o.log_weights->unsqueeze(1).unsqueeze(1);
     log_k = log_k + 0.5 * o.log_weights->unsqueeze(1);
   }
-  return {full_q, u_k, log_q, log_k, for_groups(v, s)};
+  const Tensor near_q = o.model_near ? s.scale * own_q : full_q;
+  return {near_q, o.model_near ? own_k : u_k, log_q, log_k, for_groups(v, s)};
 }
 
 // The running sums of the far field.
@@ -153,7 +157,7 @@ std::pair<Tensor, Tensor> near_field(
   const auto keys_of = [&](const Tensor& y) {
     return at::cat({y.slice(2, 0, sinks), y.slice(2, first, last)}, 2);
   };
-  const auto integers = x.u_k.options().dtype(at::kLong).requires_grad(false);
+  const auto integers = x.near_k.options().dtype(at::kLong).requires_grad(false);
   const Tensor key = at::cat({at::arange(sinks, integers), at::arange(first, last, integers)});
   const Tensor query = (at::arange(t0, t1, integers) + past).unsqueeze(1);
   Tensor visible = (key < o.sinks).unsqueeze(0).expand({t1 - t0, key.size(0)});
@@ -161,7 +165,7 @@ std::pair<Tensor, Tensor> near_field(
     visible = (key <= query) & ((key > query - o.window) | visible);
   }
   const Tensor logits =
-      at::matmul(x.full_q.slice(3, t0, t1), keys_of(x.u_k).transpose(-1, -2).unsqueeze(2));
+      at::matmul(x.near_q.slice(3, t0, t1), keys_of(x.near_k).transpose(-1, -2).unsqueeze(2));
   const Tensor masked = logits.masked_fill(~visible, -INFINITY);
   const Tensor log_z = at::logsumexp(masked, {-1}, true);
   return {at::matmul(at::exp(masked - log_z), keys_of(x.v).unsqueeze(2)), log_z};

@@ -69,7 +69,10 @@ std::int64_t mixer_values(const ModelConfig& config, std::int64_t layer) {
   std::int64_t kept = H + N * F * (D + 1) / kChunk;  // sums, states at chunk ends
   kept += has_factor(spec.kind) ? N * R : 0;         // mapped keys
   if (spec.window > 0 || spec.sinks > 0) {
-    kept += 2 * Q + 2 * H + (has_factor(spec.kind) ? H * R : N * R);  // both fields, mapped queries
+    const bool own = !has_factor(spec.kind) || spec.near == NearKernel::kModel;
+    kept += 2 * Q + 2 * H;                            // both fields
+    kept += has_factor(spec.kind) ? H * R : 0;        // mapped queries
+    kept += own ? config.kv_heads_of(layer) * D : 0;  // near keys as the model has them
   }
   return kept + (spec.gate ? 4 * H : 0);
 }

@@ -18,26 +18,27 @@ SEEDS = ("1", "2", "3")
 CENTRED = ["--attention", "dark", "--centre", "--data", "{text}", "--context", "256"]
 RANK = [*CENTRED, "--rank", "16", "--init", "identity"]
 SHARE = [*CENTRED, "--rank-share", "0.9"]
+WINDOW = ["--window", "16", "--near", "factor"]  # as measured in docs/window.md
 KINDS = {
     "small": {
         "performer": ["--attention", "performer"],
         "dark": CENTRED,
-        "dark, window 16, gate": [*CENTRED, "--window", "16"],
-        "dark, window 16, one normaliser": [*CENTRED, "--window", "16", "--no-gate"],
+        "dark, window 16, gate": [*CENTRED, *WINDOW],
+        "dark, window 16, one normaliser": [*CENTRED, *WINDOW, "--no-gate"],
     },
     "wide": {
         "performer": ["--attention", "performer"],
         "dark, rank share 0.9": SHARE,
-        "dark, rank share 0.9, window 16, gate": [*SHARE, "--window", "16"],
+        "dark, rank share 0.9, window 16, gate": [*SHARE, *WINDOW],
     },
     "trained": {
         "performer": ["--attention", "performer"],
         "dark": CENTRED,
-        "dark, window 16, gate": [*CENTRED, "--window", "16"],
+        "dark, window 16, gate": [*CENTRED, *WINDOW],
         "dark, rank 16": RANK,
-        "dark, rank 16, window 16, gate": [*RANK, "--window", "16"],
+        "dark, rank 16, window 16, gate": [*RANK, *WINDOW],
         "dark, rank share 0.9": SHARE,
-        "dark, rank share 0.9, window 16, gate": [*SHARE, "--window", "16"],
+        "dark, rank share 0.9, window 16, gate": [*SHARE, *WINDOW],
     },
 }
 

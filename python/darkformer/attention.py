@@ -30,7 +30,8 @@ class Attention(torch.nn.Module):
     (fitted tensors, as a converted folder has them), "exact", "window" (the nearest `window` keys and no other),
     "constant" or "random"; or an AttentionSpec.
     Options of the kinds with features, as `darkformer convert` has them: features (default: the head size), rank,
-    placement ("kv-head", "query-head", "layer"), rope ("after", "before"), window, sinks, orthogonal, centre, gate.
+    placement ("kv-head", "query-head", "layer"), rope ("after", "before"), window, sinks, near_kernel ("model": exact
+    keys by exp(q . k), "factor": through M), orthogonal, centre, gate.
     Of exact attention: softcap, and sliding, the keys that a query sees. Draws come from (seed, layer, draw_index).
 
     Parameters and buffers have the names of model folders: draws, factor, key_factor, log_weights, query_center,
@@ -137,7 +138,8 @@ class Attention(torch.nn.Module):
                    "key_factor": self._for_op("key_factor") if after else None,
                    "log_weights": self._for_op("log_weights"), "query_center": self._for_op("query_center"),
                    "key_center": getattr(self, "key_center", None), "scale": self.scale,
-                   "window": self.spec.window, "sinks": self.spec.sinks}
+                   "window": self.spec.window, "sinks": self.spec.sinks,
+                   "model_near": self.spec.near_kernel == "model"}
         if self.spec.gate:
             options["gate"] = self._gate(q)
         return options

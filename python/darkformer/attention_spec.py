@@ -9,6 +9,7 @@ KINDS = ("exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "ad
          "random")
 PLACEMENTS = ("kv-head", "query-head", "layer")
 ROPES = ("after", "before")
+NEAR_KERNELS = ("factor", "model")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,7 @@ class AttentionSpec:
     rope: str = "after"
     window: int = 0
     sinks: int = 0
+    near_kernel: str = "factor"
     orthogonal: bool = True
     centre: bool = False
     gate: bool = False
@@ -28,7 +30,8 @@ class AttentionSpec:
 
     @staticmethod
     def make(attention, head_dim, **options):
-        """A spec from the options that were said; features and rank default to the head size."""
+        """A spec from the options that were said; features and rank default to the head size, near_kernel to what
+        `darkformer convert` takes: the model's where there is a factor after the rotation and a window or sinks."""
         known = [field.name for field in dataclasses.fields(AttentionSpec)][1:]
         unknown = [name for name in options if name not in known]
         if unknown:
@@ -36,6 +39,9 @@ class AttentionSpec:
         if attention not in _PLAIN:
             options = {"features": head_dim, "rank": head_dim,
                        **{name: value for name, value in options.items() if value is not None}}
+            near = options.get("window", 0) or options.get("sinks", 0)
+            if attention in _FACTOR and near and options.get("rope", "after") == "after":
+                options.setdefault("near_kernel", "model")
         return AttentionSpec(attention, **options)
 
     @property
@@ -67,7 +73,7 @@ class AttentionSpec:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             wanted(type(value) is field.type, f"\"{field.name}\" is {value!r}; wanted {field.type.__name__}")
-        for name, names in (("attention", KINDS), ("placement", PLACEMENTS), ("rope", ROPES)):
+        for name, names in (("attention", KINDS), ("placement", PLACEMENTS), ("rope", ROPES), ("near_kernel", NEAR_KERNELS)):
             value = getattr(self, name)
             wanted(value in names, f"\"{name}\" is {value}; wanted one of {', '.join(names)}")
         if not self.has_features:
@@ -86,6 +92,12 @@ class AttentionSpec:
                "\"rope\": \"before\" needs the full rank and one M for the query heads of a key head")
         wanted(self.rope == "after" or not self.has_key_factor,
                f"\"rope\": \"before\": attention {self.attention} is fitted to rotated queries and keys")
+        wanted(self.near_kernel == "factor" or self.rope == "after",
+               "\"near_kernel\": \"model\" needs queries and keys as the model has them, and with \"rope\": \"before\" "
+               "the factor has changed them before the rotation")
+        wanted(self.near_kernel == "factor" or not self.folded or not (self.window or self.sinks),
+               "\"near_kernel\": \"model\": a factor is folded into the projections, so that the model's own kernel "
+               "is gone")
 
     @staticmethod
     def from_json(entry, head_dim, where):
@@ -109,4 +121,6 @@ class AttentionSpec:
         if not self.has_features:
             return {"attention": self.attention, **({"window": self.window} if self.attention == "window" else {})}
         entry = dataclasses.asdict(self)
+        if self.near_kernel == "factor":
+            del entry["near_kernel"]
         return {key: value for key, value in entry.items() if key not in ("centre", "gate", "folded") or value}

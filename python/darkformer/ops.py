@@ -59,7 +59,8 @@ def dark_attention(q, k, v, draws, factor=None, **options):
       query_center (N,D), key_center (G,D)    subtracted; the result stays an estimate of the same attention
       gate (H,2) or (B,H,T,2)   (c, bias) of the gate between window and far field; none: (1, 0)
       scale                     of the scores, default D^-1/2
-      causal=True, window=0, sinks=0    nearest and first keys that stay exact; both need causal
+      causal=True, window=0, sinks=0    nearest and first keys that stay exact; a window needs causal
+      model_near=False          True: these by exp(scale q . k), the model's own kernel, not through the factor
     float32 and bfloat16 on the CPU run the kernels; float64 and other devices a composition of PyTorch calls.
     """
     return _run(_ops.dark_attention, q, k, v, draws, factor, **options)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -16,6 +17,12 @@ TEXT = "Linear attention reads a long text in linear time. " * 40
 
 def run(*arguments):
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def floats(file):
+    """The one float32 tensor of a safetensors file."""
+    start = 8 + int.from_bytes(file[:8], "little")
+    return struct.unpack(f"<{(len(file) - start) // 4}f", file[start:])
 
 
 class Convert(unittest.TestCase):
@@ -86,6 +93,26 @@ class Convert(unittest.TestCase):
                 original = json.loads((GOLDEN / family / "config.json").read_text())
                 self.assertEqual(config.get("architectures"), original.get("architectures"))
                 self.assertNotIn("darkformer", config)
+
+    def test_near_keys_by_the_models_kernel(self):
+        """The default where there is a factor of its own; until the factor moves, both kernels are the same."""
+        def near(*options):
+            to = self.out / "-".join(("near", *options))
+            self.good("convert", GOLDEN / "gemma1", "--attention", *options, "--out", to)
+            layers = json.loads((to / "config.json").read_text())["darkformer"]["layers"]
+            return layers[0].get("near_kernel"), to
+
+        kernel, by_model = near("dark", "--window", "4")
+        self.assertEqual(kernel, "model")
+        kernel, by_factor = near("dark", "--window", "4", "--near", "factor")
+        self.assertIsNone(kernel)
+        for a, b in zip(floats(self.logits(by_model)), floats(self.logits(by_factor))):
+            self.assertAlmostEqual(a, b, delta=1e-3)
+        self.assertNotEqual(self.logits(near("dark", "--window", "4", "--rank", "5")[1]),
+                            self.logits(near("dark", "--window", "4", "--rank", "5", "--near", "factor")[1]))
+        self.assertEqual(near("dark", "--sinks", "2")[0], "model")
+        for options in (["dark"], ["dark", "--window", "4", "--rope", "before"], ["performer", "--window", "4"]):
+            self.assertIsNone(near(*options)[0], options)
 
     def with_tokenizer(self, family):
         """A copy of a golden folder, with gemma1's tokenizer: all three have its vocabulary."""
@@ -165,6 +192,9 @@ class Convert(unittest.TestCase):
                 (["--attention", "importance", "--clip", "0", "--data", model / "config.json", "--out", self.out / "x"], "--clip"),
                 (["--attention", "sderf", "--init", "whiten", "--data", model / "config.json", "--out", self.out / "x"], "--init"),
                 (["--attention", "dark", "--gate", "--out", self.out / "x"], "--window"),
+                (["--attention", "dark", "--near", "model", "--out", self.out / "x"], "--window"),
+                (["--attention", "window", "--window", "4", "--near", "model", "--out", self.out / "x"], "no meaning"),
+                (["--attention", "dark", "--window", "4", "--rope", "before", "--near", "model", "--out", self.out / "x"], "rotation"),
                 (["--attention", "dark", "--tokens", "8", "--out", self.out / "x"], "--tokens"),
                 (["--attention", "dark", "--keep-exact", "all", "--out", self.out / "x"], "--keep-exact"),
                 (["--attention", "dark", "--rope", "before", "--rank", "4", "--out", self.out / "x"], "before")):

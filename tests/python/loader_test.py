@@ -99,6 +99,7 @@ class Folders(unittest.TestCase):
             for number, options in enumerate((
                     ["dark", "--centre", "--data", text],
                     ["dark", "--centre", "--data", text, "--window", "4", "--sinks", "1", "--layers", "all"],
+                    ["dark", "--rank", "5", "--window", "4", "--near", "factor"],
                     ["performer", "--features", "24", "--window", "3", "--no-gate"],
                     ["aderf", "--data", text],
                     ["sderf", "--data", text],
@@ -137,6 +138,7 @@ class Folders(unittest.TestCase):
                 ("gemma2", {"attention": "dark", "placement": "layer", "layers": [0, 1], "window": 2, "gate": True}),
                 ("gemma3", {"attention": "dark", "placement": "query-head", "layers": [0, 5], "centre": True}),
                 ("gemma1", {"attention": "dark", "rope": "before", "window": 3, "gate": True}),
+                ("gemma1", {"attention": "dark", "rank": 5, "window": 3, "near_kernel": "factor"}),
                 ("gemma2", {"attention": "importance", "layers": [0, 1]}),
                 ("gemma1", {"attention": "oprf", "placement": "query-head", "window": 2}),
                 ("gemma2", {"attention": "aderf", "features": 7}),

@@ -148,7 +148,8 @@ class Module(unittest.TestCase):
     def test_is_the_op(self):
         layer = darkformer.Attention(4, 2, 8, "dark", features=16, window=2, seed=7, layer=3)
         draws = darkformer.draw_features(2, 16, 8, 7, 3, 0)
-        want = darkformer.dark_attention(self.q, self.k, self.v, draws, torch.eye(8).repeat(2, 1, 1), window=2)
+        want = darkformer.dark_attention(self.q, self.k, self.v, draws, torch.eye(8).repeat(2, 1, 1), window=2,
+                                         model_near=True)
         self.assertTrue(torch.equal(layer(self.q, self.k, self.v), want))
 
     def test_extends_as_it_reads(self):

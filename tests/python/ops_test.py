@@ -43,6 +43,7 @@ class Gradcheck(unittest.TestCase):
 
     def test_everything(self):
         self.check(list(problem()), window=2, sinks=1)
+        self.check(list(problem()), window=2, sinks=1, model_near=True)
 
     def test_centres_and_weights(self):
         self.check(["q", "k", "v", "draws", "factor", "log_weights", "query_center", "key_center"])
@@ -80,7 +81,11 @@ class Numbers(unittest.TestCase):
 
     def test_prefill_and_steps(self):
         p = {name: tensor.detach() for name, tensor in problem(torch.float32, time=12).items()}
-        options = {"window": 3, "sinks": 1}
+        for options in ({"window": 3, "sinks": 1}, {"window": 3, "sinks": 1, "model_near": True}):
+            self.read_in_parts(p, options)
+
+    def read_in_parts(self, p, options):
+        """A prompt, then token by token, is all tokens at once."""
         whole = ops.dark_attention(p["q"], p["k"], p["v"], p["draws"], p["factor"], **options)
 
         def part(a, b):
