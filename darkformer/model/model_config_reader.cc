@@ -8,9 +8,10 @@
 #include "darkformer/base/mapped_file.h"
 #include "darkformer/base/printable.h"
 #include "darkformer/model/attention_spec_json.h"
+#include "darkformer/model/field_checks.h"
 #include "darkformer/model/model_config.h"
 #include "darkformer/model/model_config_keys.h"
-#include "darkformer/model/rope_json.h"
+#include "darkformer/model/model_config_ropes.h"
 
 namespace darkformer {
 namespace {
@@ -56,7 +57,7 @@ class ConfigReader {
     read_gemma4();
     read_softcaps();
     read_layer_kinds();
-    read_rope();
+    read_ropes(*text_, source_, config_);
     read_ids();
     config_.architectures = read_strings(document_, "architectures", source_);
     if (config_.architectures.empty()) {
@@ -159,10 +160,7 @@ class ConfigReader {
     }
   }
 
-  bool is_null(const char* key) const {
-    const auto found = text_->find(key);
-    return found != text_->end() && found->is_null();
-  }
+  bool is_null(const char* key) const { return config_keys::is_null(*text_, key); }
 
   void read_heads() {
     const bool gemma = config_.parts().scales_embedding;
@@ -295,38 +293,6 @@ class ConfigReader {
       require(pattern >= 1, source_, ": \"", key, "\" is ", pattern, "; wanted 1 or more");
     }
     return pattern;
-  }
-
-  RopeSpec rope_from(const OrderedJson& object, const RopeSpec& fallback) const {
-    return read_rope_spec(object, fallback.base, config_.max_positions, source_);
-  }
-
-  void read_rope() {
-    RopeSpec full = config_.rope_full, sliding = config_.rope_sliding;
-    full.base = field("rope_theta", full.base);
-    sliding.base = field("rope_local_base_freq", sliding.base);
-    const bool two = config_.family == Family::kGemma3 || config_.family == Family::kGemma4;
-    const auto filled = [&](const char* key) {
-      require(!text_->contains(key) || is_null(key) || has_object(*text_, key), source_, ": \"",
-              key, "\" must be an object");
-      return has_object(*text_, key) && !(*text_)[key].empty();
-    };
-    if (filled("rope_scaling")) {  // transformers lets it win over rope_parameters
-      full = rope_from((*text_)["rope_scaling"], full);
-    } else if (filled("rope_parameters")) {
-      const OrderedJson& both = (*text_)["rope_parameters"];
-      const bool nested = has_object(both, kFullName) || has_object(both, kSlidingName);
-      require(two || !nested, source_, ": \"rope_parameters\" has a part for each kind of layer; ",
-              config_.parts().model_type, " has one rotation for all");
-      full = !nested                       ? rope_from(both, full)
-             : has_object(both, kFullName) ? rope_from(both[kFullName], full)
-                                           : full;
-      if (has_object(both, kSlidingName)) {
-        sliding = rope_from(both[kSlidingName], sliding);
-      }
-    }
-    config_.rope_full = full;
-    config_.rope_sliding = two ? sliding : full;
   }
 
   std::int64_t id_or_none(const char* key, std::int64_t fallback) const {
