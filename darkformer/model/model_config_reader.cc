@@ -179,15 +179,22 @@ class ConfigReader {
     }
   }
 
+  // null is none, which is 0 here and nowhere in a file.
+  std::int64_t size_or_none(const char* key, std::int64_t fallback) const {
+    const std::int64_t size = is_null(key) ? 0 : field(key, fallback);
+    require(size != 0 || is_null(key) || !text_->contains(key), source_, ": \"", key,
+            "\" is 0; wanted a size, or null for that of the other layers");
+    return size;
+  }
+
   void read_gemma4() {
     if (config_.family != Family::kGemma4) {
       return;
     }
-    config_.full_head_dim =
-        is_null("global_head_dim") ? 0 : field("global_head_dim", config_.full_head_dim);
+    config_.full_head_dim = size_or_none("global_head_dim", config_.full_head_dim);
     config_.keys_are_values = field("attention_k_eq_v", false);
     config_.full_kv_heads =
-        config_.keys_are_values ? field("num_global_key_value_heads", std::int64_t{0}) : 0;
+        config_.keys_are_values ? size_or_none("num_global_key_value_heads", 0) : 0;
     config_.shared_layers = field("num_kv_shared_layers", std::int64_t{0});
     config_.wide_shared_layers = field("use_double_wide_mlp", false);
     config_.per_layer_size = is_null("hidden_size_per_layer_input")
@@ -262,11 +269,12 @@ class ConfigReader {
   void read_qwen_layer_kinds() {
     constexpr std::int64_t kDefaultWindow = 4096, kDefaultFirst = 28;
     const bool slides = field("use_sliding_window", false) && !is_null("sliding_window");
+    const std::int64_t first = field("max_window_layers", kDefaultFirst);
+    FieldChecks(source_).zero_or_positive("max_window_layers", static_cast<double>(first));
     config_.sliding_window = slides ? field("sliding_window", kDefaultWindow) : 0;
     if (read_layer_types()) {
       return;
     }
-    const std::int64_t first = field("max_window_layers", kDefaultFirst);
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       config_.layer_kinds.push_back(slides && i >= first ? LayerKind::kSliding : LayerKind::kFull);
     }

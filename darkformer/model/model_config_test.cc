@@ -242,6 +242,15 @@ TEST(ModelConfig, RefusesOtherModels) {
   expect(R"({"model_type": "gemma4_text", "num_kv_shared_layers": 26})",
          "none of its kind to share");
   expect(R"({"model_type": "gemma4_text", "global_head_dim": 7})", "global_head_dim");
+  expect(R"({"model_type": "gemma4_text", "global_head_dim": 0})", "\"global_head_dim\" is 0");
+  expect(R"({"model_type": "gemma4_text", "attention_k_eq_v": true,
+             "num_global_key_value_heads": 0})",
+         "\"num_global_key_value_heads\" is 0");
+  for (const char* slides : {"true", "false"}) {
+    expect(concat(R"({"model_type": "qwen3", "max_window_layers": -1, "use_sliding_window": )",
+                  slides, "}"),
+           "\"max_window_layers\" is -1");
+  }
   expect(R"({"model_type": "gemma4_text", "attention_k_eq_v": true,
              "num_global_key_value_heads": 3})",
          "num_global_key_value_heads");
