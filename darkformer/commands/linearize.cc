@@ -374,6 +374,9 @@ void linearize(const LinearizeOptions& options, Context& context) {
   check_options(options, context);
   check_outside(options.out, options.model);
   check_conversion(options);
+  if (options.data.empty()) {
+    check_own_text(options.model);
+  }
   Linearization(options, context).run();
 }
 

@@ -9,9 +9,11 @@
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/data_files.h"
+#include "darkformer/commands/model_options.h"
 #include "darkformer/commands/subcommand.h"
-#include "darkformer/model/model_config.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
@@ -44,7 +46,12 @@ fs::path partial_sample(const fs::path& out) {
   return fs::path(out) += ".partial";
 }
 
+void check_own_text(const fs::path& model) {
+  load_tokenizer(model, load_model(model)->config());
+}
+
 fs::path own_text_file(const OwnTextRequest& request, const Context& context) {
+  check_own_text(request.model);
   // All that decides the text is in the name.
   const std::string name =
       concat("own-text-", to_hex(content_key({request.model})), "-", request.tokens, "-",

@@ -164,6 +164,29 @@ TEST_F(Sample, AnalyzeAndConvertReadTheModelsOwnTextWhereThereIsNoOther) {
                "--own-tokens");
 }
 
+TEST_F(Sample, WithoutATokenizerNoTextIsAnnounced) {
+  const std::string model = golden_folder("gemma2").string();
+  for (const Words& words :
+       {Words{"analyze", model, "--cache", path("cache")},
+        Words{"convert", model, "--centre", "--cache", path("cache")}, Words{"linearize", model}}) {
+    Words all = words;
+    all.insert(all.end(), {"--out", path("out")});
+    ::testing::internal::CaptureStderr();
+    expect_failure(run(all), {model, "tokenizer.model"});
+    EXPECT_EQ(::testing::internal::GetCapturedStderr().find("own text"), std::string::npos);
+    EXPECT_TRUE(fs::is_empty(scratch_.path())) << words.front();
+  }
+}
+
+TEST_F(Sample, FromBrokenWeightsNoTextIsAnnounced) {
+  const std::string model = path("model"), weights = model + "/model.safetensors";
+  fs::copy(golden_folder("gemma1"), model);
+  write_bytes(weights, read_bytes(weights).substr(0, 1000));
+  ::testing::internal::CaptureStderr();
+  expect_failure(run({"convert", model, "--centre", "--out", path("out")}), {weights});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().find("own text"), std::string::npos);
+}
+
 TEST_F(Sample, FinetuneWithoutTextNamesIt) {
   expect_usage(run({"finetune", golden_folder("gemma1").string(), "--out", path("run")}),
                "darkformer sample");
