@@ -12,6 +12,7 @@
 #include "darkformer/base/jsonl.h"
 #include "darkformer/base/log.h"
 #include "darkformer/checkpoint/model_folder.h"
+#include "darkformer/commands/file_record.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/own_text_file.h"
 #include "darkformer/commands/stages.h"
@@ -53,6 +54,10 @@ struct SampleOptions {
   }
 };
 
+InputKeys sample_inputs(const SampleOptions& o) {
+  return {{"MODEL", content_key({o.model})}};
+}
+
 // What texts begin with, in models whose tokenizers have no BOS too.
 std::int64_t first_id(const Tokenizer& tokenizer, const SampleOptions& o, const ModelConfig& c) {
   if (tokenizer.bos() >= 0) {
@@ -90,7 +95,8 @@ class Sampling {
 
   void run() {
     const Stages stages(partial_sample(o_.out), context_);
-    stages.keep_inputs({{"MODEL", content_key({o_.model})}});
+    const InputKeys inputs = sample_inputs(o_);
+    stages.keep_inputs(inputs);
     try {
       write();
     } catch (...) {
@@ -100,7 +106,7 @@ class Sampling {
       }
       throw;
     }
-    const std::int64_t texts = join();
+    const std::int64_t texts = join(inputs);
     fs::remove_all(partial_sample(o_.out));
     report(texts);
   }
@@ -177,8 +183,9 @@ class Sampling {
     return tokenizer_.decode(all);
   }
 
-  // The file itself, whole or not at all, without texts of no character; how many texts.
-  std::int64_t join() const {
+  // The file itself, whole or not at all, without texts of no character, behind its record; how
+  // many texts.
+  std::int64_t join(const InputKeys& inputs) const {
     AtomicFile file(o_.out);
     std::int64_t texts = 0;
     for (const Json& line : read_jsonl(gathered())) {
@@ -189,6 +196,7 @@ class Sampling {
         ++texts;
       }
     }
+    write_file_record(o_.out, context_, inputs);
     file.commit();
     return texts;
   }
@@ -227,8 +235,9 @@ void check_options(const SampleOptions& o) {
   }
 }
 
-// Whether an earlier call has written the file already. UsageError: there is something in the way.
-bool is_written(const SampleOptions& o) {
+// Whether an earlier call has written this file already. UsageError: there is something else in the
+// way.
+bool is_written(const SampleOptions& o, const Context& context) {
   if (fs::is_directory(o.out)) {
     throw UsageError(o.out.string() + ": is a folder, wanted a file name");
   }
@@ -237,6 +246,7 @@ bool is_written(const SampleOptions& o) {
   }
   const fs::path partial = partial_sample(o.out);
   if (fs::exists(o.out)) {
+    check_file_record(o.out, context, sample_inputs(o));
     fs::remove_all(partial);  // a kill may have left it behind the finished file
     return true;
   }
@@ -253,7 +263,7 @@ bool is_written(const SampleOptions& o) {
 
 void sample(const SampleOptions& o, Context& context) {
   check_options(o);
-  if (!is_written(o)) {
+  if (!is_written(o, context)) {
     Sampling(o, context).run();
   } else if (context.common.json) {
     context.print_json({{"out", o.out.string()}, {"texts", read_jsonl(o.out).size()}});
@@ -277,8 +287,9 @@ Command sample_command() {
            "--batch and --threads, to the bit; beyond it another batch may round otherwise. The "
            "file appears when it is whole. Until then finished sequences gather in "
            "FILE.jsonl.partial, from where --resume goes on after Ctrl-C, a kill or a power cut, "
-           "to "
-           "the same file."},
+           "to the same file. The options stay beside it in FILE.jsonl.run.toml, which --config "
+           "reads: --resume leaves a whole file as it is, if it was made with the same ones.",
+       .config = true},
       sample);
 }
 
