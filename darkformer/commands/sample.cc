@@ -7,6 +7,7 @@
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/content_key.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/jsonl.h"
@@ -84,12 +85,13 @@ class Sampling {
       prompt_.assign(ids.begin(), ids.end());
     }
     if (1 + std::ssize(prompt_) >= longest()) {
-      throw UsageError(concat("--prompt has ", prompt_.size(),
-                              " tokens, which leaves none of --context ", longest()));
+      throw UsageError(concat("--prompt has ", count_text(prompt_.size(), "token"),
+                              ", which leaves none of --context ", longest()));
     }
     if (longest() > model_->config().max_positions) {
       log_warning("sequences of up to ", longest(), " tokens: more than the ",
-                  model_->config().max_positions, " positions this model was made for");
+                  count_text(model_->config().max_positions, "position"),
+                  " this model was made for");
     }
   }
 
@@ -167,7 +169,8 @@ class Sampling {
         done_.empty()
             ? std::string("stopped before the first sequences were whole; nothing is kept")
             : concat("stopped after ", std::accumulate(done_.begin(), done_.end(), std::int64_t{0}),
-                     " of ", o_.tokens, " tokens; the same command with --resume goes on"));
+                     " of ", count_text(o_.tokens, "token"),
+                     "; the same command with --resume goes on"));
   }
 
   // Ids beyond the tokenizer (padding rows of the embedding) have no text.
@@ -208,8 +211,9 @@ class Sampling {
                            {"tokens", o_.tokens},
                            {"tokens_per_second", rate_}});
     } else {
-      context_.out << "wrote " << o_.out.string() << ": " << texts << " texts, " << o_.tokens
-                   << " tokens, " << quantity_text(rate_) << " a second\n";
+      context_.out << "wrote " << o_.out.string() << ": " << count_text(texts, "text") << ", "
+                   << count_text(o_.tokens, "token") << ", " << quantity_text(rate_)
+                   << " a second\n";
     }
   }
 

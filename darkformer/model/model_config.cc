@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/model/field_checks.h"
 #include "darkformer/model/rope_json.h"
@@ -61,9 +62,11 @@ void check_sharing(const ModelConfig& config, const FieldChecks& check, const st
 void check_layers(const ModelConfig& config, const FieldChecks& check, const std::string& source) {
   const auto layers = static_cast<std::size_t>(config.layers);
   require(config.layer_kinds.size() == layers, source, ": \"layer_types\" has ",
-          config.layer_kinds.size(), " entries for ", layers, " layers");
+          count_text(config.layer_kinds.size(), "entry", "entries"), " for ",
+          count_text(layers, "layer"));
   require(config.attention.size() == layers, source, ": \"darkformer.layers\" has ",
-          config.attention.size(), " entries for ", layers, " layers");
+          count_text(config.attention.size(), "entry", "entries"), " for ",
+          count_text(layers, "layer"));
   const bool slides =
       std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding) > 0;
   check.within("sliding_window", config.sliding_window, slides ? 1 : 0, kMostPositions);

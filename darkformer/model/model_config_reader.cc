@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
 #include "darkformer/base/mapped_file.h"
@@ -232,8 +233,8 @@ class ConfigReader {
     config_.attention.resize(config_.layers);
     choose_layer_kinds();
     require(config_.layer_kinds.size() == config_.attention.size(), source_,
-            ": \"layer_types\" has ", config_.layer_kinds.size(), " entries for ", config_.layers,
-            " layers");
+            ": \"layer_types\" has ", count_text(config_.layer_kinds.size(), "entry", "entries"),
+            " for ", count_text(config_.layers, "layer"));
   }
 
   void choose_layer_kinds() {
@@ -355,8 +356,9 @@ class ConfigReader {
   void read_converted_layers(const OrderedJson& section, const std::string& where) {
     const auto layers = section.find("layers");
     require(layers != section.end() && layers->is_array(), where, ": \"layers\" must be a list");
-    require(layers->size() == config_.attention.size(), where, ": \"layers\" has ", layers->size(),
-            " entries, the model has ", config_.layers, " layers");
+    require(layers->size() == config_.attention.size(), where, ": \"layers\" has ",
+            count_text(layers->size(), "entry", "entries"), ", the model has ",
+            count_text(config_.layers, "layer"));
     for (std::size_t i = 0; i < layers->size(); ++i) {
       config_.attention[i] =
           read_attention_spec((*layers)[i], config_.head_dim_of(static_cast<std::int64_t>(i)),

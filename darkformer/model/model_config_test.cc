@@ -258,7 +258,7 @@ TEST(ModelConfig, RefusesOtherModels) {
          "vocab_size_per_layer_input");
   expect(R"({"model_type": "gemma", "rope_scaling": {"rope_type": "linear"}})", "\"factor\"");
   expect(R"({"model_type": "gemma2", "layer_types": ["sliding_attention"]})",
-         "\"layer_types\" has 1 entries for 26 layers");
+         "\"layer_types\" has 1 entry for 26 layers");
   expect(R"({"model_type": "gemma2", "layer_types": ["mamba"]})", "mamba");
   expect(R"({"model_type": "gemma", "architectures": ["DarkGemmaForCausalLM"]})",
          "no \"darkformer\" section");
