@@ -99,6 +99,15 @@ std::vector<TensorSource> sources_of(const Decoder& model) {
   return sources;
 }
 
+// Nobody here reads it, but who reads a folder that it was copied into would be the first to see.
+void check_generation_config(const fs::path& folder) {
+  const fs::path file = folder / "generation_config.json";
+  std::error_code failed;
+  if (fs::exists(file, failed)) {
+    require(read_json(file).is_object(), file.string(), ": must be a JSON object");
+  }
+}
+
 void copy_companions(const fs::path& from, const fs::path& to) {
   for (const char* name : kCompanions) {
     std::error_code failed;
@@ -121,6 +130,7 @@ void require_replaceable(const fs::path& folder) {
 
 std::shared_ptr<Decoder> load_model(const fs::path& folder, const LoadOptions& options) {
   ModelConfig config = read_model_config(folder / "config.json");
+  check_generation_config(folder);
   const FolderWeights weights(config, folder, options);
   const auto make = [&](const std::string& name, const std::vector<std::int64_t>&) {
     return weights.parameter(name);

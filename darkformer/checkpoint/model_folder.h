@@ -23,7 +23,7 @@ struct LoadOptions {
 };
 
 // Error, one line that names the file and the reason: read_model_config, WeightFiles and
-// find_model_tensors say which.
+// find_model_tensors say which; a generation_config.json that is no JSON object.
 std::shared_ptr<Decoder> load_model(const std::filesystem::path& folder,
                                     const LoadOptions& options = {});
 

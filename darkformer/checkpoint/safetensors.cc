@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "darkformer/base/atomic_file.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
 #include "darkformer/base/printable.h"
@@ -49,7 +50,7 @@ std::string_view header_text(const MappedFile& file) {
   const std::string source = file.path().string();
   const std::string_view text = file.text();
   require(!text.empty(), source, ": is empty");
-  require(text.size() >= kLengthBytes, source, ": cut short: ", text.size(), " bytes");
+  require(text.size() >= kLengthBytes, source, ": cut short: ", count_text(text.size(), "byte"));
   std::uint64_t length = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) {
     length = length << 8 | static_cast<unsigned char>(text[i]);
@@ -57,8 +58,8 @@ std::string_view header_text(const MappedFile& file) {
   require(length <= kLongestHeader, source, ": not a safetensors file: its header would have ",
           length, " bytes");
   const std::size_t rest = text.size() - kLengthBytes;
-  require(length <= rest, source, ": cut short: header of ", length, " bytes, ", rest,
-          " are there");
+  require(length <= rest, source, ": cut short: header of ", count_text(length, "byte"), ", got ",
+          rest);
   const std::string_view header = text.substr(kLengthBytes, length);
   require(header.starts_with('{'), source,
           ": not a safetensors file: its header is no JSON object");
@@ -108,8 +109,8 @@ class EntryReader {
             where_, ": data_offsets must be two whole numbers");
     const Extent extent{value[0].get<std::uint64_t>(), value[1].get<std::uint64_t>()};
     require(extent.begin <= extent.end && extent.end <= buffer, where_, ": its bytes [",
-            extent.begin, ", ", extent.end, ") are not within the ", buffer,
-            " bytes of data (file cut short?)");
+            extent.begin, ", ", extent.end, ") are not within the ", count_text(buffer, "byte"),
+            " of data (file cut short?)");
     return extent;
   }
 
@@ -117,8 +118,8 @@ class EntryReader {
     const auto wanted = tensor_bytes(tensor.dtype, tensor.shape);
     require(wanted.has_value(), where_, ": absurd shape ", shape_text(tensor.shape));
     require(*wanted == tensor.bytes, where_, ": ", dtype_name(tensor.dtype), " of shape ",
-            shape_text(tensor.shape), " needs ", *wanted, " bytes, the file gives it ",
-            tensor.bytes);
+            shape_text(tensor.shape), " needs ", count_text(*wanted, "byte"),
+            ", the file gives it ", tensor.bytes);
   }
 
  private:
@@ -171,7 +172,7 @@ void check_cover(const std::vector<TensorView>& tensors,
     end += tensor.bytes;
   }
   const auto left = buffer.data() + buffer.size() - end;
-  require(left == 0, source, ": ", left, " bytes after the last tensor belong to none");
+  require(left == 0, source, ": has ", count_text(left, "byte"), " after the last tensor");
 }
 
 void sort_by_place(std::vector<TensorView>& tensors) {
@@ -290,7 +291,7 @@ void write_safetensors(const std::filesystem::path& path,
   for (const TensorSource& tensor : tensors) {
     const std::span<const std::byte> bytes = tensor.read();
     require(bytes.size() == source_bytes(tensor, file), file, ": tensor '", printable(tensor.name),
-            "' of shape ", shape_text(tensor.shape), " has ", bytes.size(), " bytes");
+            "' of shape ", shape_text(tensor.shape), " has ", count_text(bytes.size(), "byte"));
     out.write(bytes.data(), bytes.size());
   }
   out.commit();

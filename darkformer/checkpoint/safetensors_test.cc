@@ -114,7 +114,7 @@ TEST_F(SafetensorsTest, FilesCutShort) {
   const std::string message = error_of(good.substr(0, good.size() - 1));
   EXPECT_NE(message.find("tensor 'a'"), std::string::npos) << message;
   EXPECT_NE(message.find("cut short"), std::string::npos) << message;
-  EXPECT_NE(error_of(good + "x").find("1 bytes after the last tensor"), std::string::npos);
+  EXPECT_NE(error_of(good + "x").find("1 byte after the last tensor"), std::string::npos);
 }
 
 TEST_F(SafetensorsTest, HeadersOfAbsurdLength) {

@@ -127,6 +127,10 @@ void WeightFiles::check_index(const std::filesystem::path& index) const {
             (folder_ / shard).string(), ": has no tensor '", printable(tensor), "', which ",
             index.filename().string(), " says it has");
   }
+  for (const auto& [tensor, file] : places_) {
+    require(promised_.empty() || promised_.contains(tensor), file, ": has tensor '",
+            printable(tensor), "', which ", index.filename().string(), " does not name");
+  }
 }
 
 const TensorView* WeightFiles::find(std::string_view name) const {

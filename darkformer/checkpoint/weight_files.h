@@ -16,7 +16,8 @@ namespace darkformer {
 
 // Opens model.safetensors, or the shards that model.safetensors.index.json names. Error: neither is
 // there, a shard is missing or broken, an index that names a file outside the folder, a tensor that
-// the index promises and its shard lacks, a tensor in two shards. Thread-safe.
+// the index promises and its shard lacks or that a shard has and the index does not name, a tensor
+// in two shards. Thread-safe.
 class WeightFiles {
  public:
   explicit WeightFiles(const std::filesystem::path& folder);

@@ -166,6 +166,13 @@ TEST_F(BrokenIndex, TensorsThatAreNotThere) {
   expect_error("model-00001-of-00003.safetensors: has no tensor 't9'");
 }
 
+TEST_F(BrokenIndex, TensorsThatItDoesNotName) {
+  change_index([](Json& map) { map.erase("t1"); });
+  expect_error(
+      "model-00001-of-00003.safetensors: has tensor 't1', which model.safetensors.index.json does "
+      "not name");
+}
+
 TEST_F(BrokenIndex, TensorsInAnotherShard) {
   change_index([](Json& map) { map["t0"] = "model-00002-of-00003.safetensors"; });
   expect_error("model-00002-of-00003.safetensors: has no tensor 't0'");

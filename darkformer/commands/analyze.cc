@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/checkpoint/model_folder.h"
@@ -64,8 +65,9 @@ void print_layers(const ModelAnalysis& analysis, std::ostream& out) {
         << layer.advice.reason << '\n';
   }
   for (const Correlation& c : analysis.correlations) {
-    out << "rank correlation of predicted and measured errors, " << c.features
-        << " features: " << std::fixed << std::setprecision(2) << c.predicted << '\n';
+    out << "rank correlation of predicted and measured errors, "
+        << count_text(c.features, "feature") << ": " << std::fixed << std::setprecision(2)
+        << c.predicted << '\n';
   }
   out << analysis.verdict() << '\n';
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 
 namespace darkformer {
@@ -99,7 +100,7 @@ Section error_section(const ModelAnalysis& analysis) {
                   {}};
   const std::size_t middle = analysis.features.size() / 2;
   const std::string error =
-      concat("error of the best estimator, ", analysis.features[middle], " features");
+      concat("error of the best estimator, ", count_text(analysis.features[middle], "feature"));
   const auto add_best = [&](const std::string& title, const std::string& note, const auto& of) {
     section.figures.push_back(report::figure(heat_map(
         title, note, analysis, [&](const LayerAnalysis& layer) { return best(layer, of); })));
@@ -184,11 +185,11 @@ Section reach_section(const ModelAnalysis& analysis) {
         })));
   };
   for (std::size_t i = 0; i < analysis.windows.size(); ++i) {
-    add(concat("On the last ", analysis.windows[i], " keys"), &AttentionReach::windows, i);
+    add(concat("On the last ", count_text(analysis.windows[i], "key")), &AttentionReach::windows,
+        i);
   }
   for (std::size_t i = 0; i < analysis.sinks.size(); ++i) {
-    add(concat("On the first ", analysis.sinks[i], analysis.sinks[i] == 1 ? " key" : " keys"),
-        &AttentionReach::sinks, i);
+    add(concat("On the first ", count_text(analysis.sinks[i], "key")), &AttentionReach::sinks, i);
   }
   return section;
 }
@@ -254,7 +255,7 @@ std::vector<report::Statement> statements_of(const ModelAnalysis& analysis) {
                         analysis.verdict(), concat("target ", analysis.target)});
   for (const Correlation& c : analysis.correlations) {
     statements.push_back(
-        {concat("Errors are predicted, ", c.features, " features"),
+        {concat("Errors are predicted, ", count_text(c.features, "feature")),
          c.predicted >= kGoodCorrelation ? "holds" : "caveat",
          concat("Rank correlation of predicted and measured errors over layers, heads and "
                 "estimators; the moments alone (Gaussian theory) reach ",
@@ -270,9 +271,10 @@ report::Results analysis_results(const ModelAnalysis& analysis, const std::strin
   report::Results results;
   results.kind = "analysis";
   results.title = "Attention of " + model;
-  results.summary = concat("What random features would do to it: ", analysis.fitted_tokens,
-                           " tokens to fit, ", analysis.held_out_tokens,
-                           " held out to measure, in windows of ", analysis.context, ".");
+  results.summary =
+      concat("What random features would do to it: ", count_text(analysis.fitted_tokens, "token"),
+             " to fit, ", analysis.held_out_tokens, " held out to measure, in windows of ",
+             analysis.context, ".");
   results.statements = statements_of(analysis);
   results.sections = {advice_section(analysis), error_section(analysis),
                       estimator_section(analysis), reach_section(analysis),

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "darkformer/commands/attention_text.h"
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/model/attention_spec.h"
 
@@ -13,13 +14,14 @@ std::string attention_text(const AttentionSpec& spec) {
     return concat(text, " ", spec.window);
   }
   if (has_features(spec.kind)) {
-    text += concat(", ", spec.features, " features");
+    text += ", " + count_text(spec.features, "feature");
     text += has_factor(spec.kind) ? concat(", rank ", spec.rank) : "";
     text += spec.centre ? ", centred" : "";
     text +=
         spec.window > 0 ? concat(", window ", spec.window, spec.gate ? " with a gate" : "") : "";
-    text += spec.sinks > 0 ? concat(", ", spec.sinks, " sinks") : "";
+    text += spec.sinks > 0 ? ", " + count_text(spec.sinks, "sink") : "";
     text += spec.near == NearKernel::kModel ? ", near keys by the model's own kernel" : "";
+    text += spec.learned_draws ? ", learned draws" : "";
     text += spec.folded ? ", its factor folded into the projections" : "";
   }
   return text;

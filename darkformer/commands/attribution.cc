@@ -6,6 +6,7 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/evaluation/evaluator.h"
 #include "darkformer/model/decoder.h"
@@ -99,8 +100,8 @@ void print_attribution(const std::vector<PartResult>& results, std::ostream& out
     return;
   }
   const PartResult& first = results.front();
-  out << "\nThe same weights with a part of the attention, on " << first.text.tokens
-      << " tokens of the text";
+  out << "\nThe same weights with a part of the attention, on "
+      << count_text(first.text.tokens, "token") << " of the text";
   out << (first.probe.empty() ? ".\n"
                               : "; copy and recall: random tokens found again at a distance.\n");
   out << std::left << std::setw(kName) << "component" << std::right << std::setw(kNumber) << "loss"

@@ -1,5 +1,6 @@
 // darkformer bench: how fast the kernels are here, against the machine's own peak in the same run.
 // SPDX-License-Identifier: Apache-2.0
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/commands/bench_parts.h"
@@ -24,8 +25,9 @@ void bench(const BenchOptions& options, Context& context) {
 
 void check_shapes(const BenchOptions& options) {
   if (options.head_sizes.size() != options.features.size()) {
-    throw UsageError(concat(options.head_sizes.size(), " values for --head-sizes but ",
-                            options.features.size(), " for --features; give as many of each"));
+    throw UsageError(concat(count_text(options.head_sizes.size(), "value"),
+                            " for --head-sizes but ", options.features.size(),
+                            " for --features; give as many of each"));
   }
 }
 

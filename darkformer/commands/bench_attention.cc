@@ -6,6 +6,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/bench_attention_runs.h"
@@ -157,8 +158,8 @@ void print(const AttentionRow& row, bool exact, std::ostream& out) {
 
 void print_attention_head(const BenchOptions& options, std::ostream& out) {
   const std::string core = blas_core();
-  out << threads() << (threads() == 1 ? " thread" : " threads") << ", " << options.heads
-      << " heads, causal; medians of " << clock_name()
+  out << count_text(threads(), "thread") << ", " << count_text(options.heads, "head")
+      << ", causal; medians of " << clock_name()
       << " (ms) and their spread; peak: share of the rate of 256 x 256 products;\nrival: the same "
          "in plain ATen calls"
       << (core.empty() ? "" : ", OpenBLAS core " + core)

@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
@@ -25,8 +26,8 @@ struct DecodeRow {
 };
 
 void print_decode_head(const BenchOptions& options, std::ostream& out) {
-  out << threads() << (threads() == 1 ? " thread" : " threads") << ", " << options.heads
-      << " heads; one token of attention, medians of " << clock_name() << " (us) and their spread\n"
+  out << count_text(threads(), "thread") << ", " << count_text(options.heads, "head")
+      << "; one token of attention, medians of " << clock_name() << " (us) and their spread\n"
       << "head feat  context      state   features spread      cache      exact spread    ratio\n";
 }
 
@@ -100,12 +101,11 @@ OrderedJson measure_model(ModelDecode& model, Context& context) {
   const double bytes = static_cast<double>(model.weight_bytes());
   const double share = timings[1].seconds / timings[0].seconds;
   if (!context.common.json) {
-    context.out << std::fixed << threads() << (threads() == 1 ? " thread" : " threads")
-                << ": whole model of " << bytes_text(model.weight_bytes()) << ": "
-                << std::setprecision(1) << 1.0 / timings[0].seconds << " tokens/s, "
-                << bytes / timings[0].seconds * 1e-9 << " GB/s of weights; a plain read loop "
-                << bytes / timings[1].seconds * 1e-9 << " GB/s; share " << std::setprecision(0)
-                << 100 * share << "%" << std::endl;
+    context.out << std::fixed << count_text(threads(), "thread") << ": whole model of "
+                << bytes_text(model.weight_bytes()) << ": " << std::setprecision(1)
+                << 1.0 / timings[0].seconds << " tokens/s, " << bytes / timings[0].seconds * 1e-9
+                << " GB/s of weights; a plain read loop " << bytes / timings[1].seconds * 1e-9
+                << " GB/s; share " << std::setprecision(0) << 100 * share << "%" << std::endl;
   }
   OrderedJson object;
   object["threads"] = threads(), object["clock"] = clock_name(),
@@ -128,9 +128,9 @@ void measure_batches(const BenchOptions& options,
   }
   const std::vector<Timing> timings = time_in_turn(bodies, 0.5);
   if (!context.common.json) {
-    context.out << threads() << (threads() == 1 ? " thread" : " threads")
-                << ": sampling sequences of " << kSampledTokens << " tokens, medians of "
-                << clock_name() << "\nat once   tokens/s spread   ratio\n";
+    context.out << count_text(threads(), "thread") << ": sampling sequences of " << kSampledTokens
+                << " tokens, medians of " << clock_name()
+                << "\nat once   tokens/s spread   ratio\n";
   }
   for (std::size_t i = 0; i < timings.size(); ++i) {
     const auto tokens = static_cast<double>(options.batch[i] * kSampledTokens);

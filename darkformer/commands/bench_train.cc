@@ -7,6 +7,7 @@
 #include <memory>
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/bench_parts.h"
@@ -113,10 +114,11 @@ TrainRow measure_steps(const BenchOptions& options, const std::string& name, std
 
 void print_train_head(const BenchOptions& options, std::ostream& out) {
   const ModelConfig config = million(options, AttentionKind::kExact, 1);
-  out << "Gemma 1 of " << parameter_count(config) << " parameters, " << options.features.front()
-      << " features; whole steps (forward, backward, clipping, AdamW) of about " << options.tokens
-      << " tokens;\n"
-      << threads() << (threads() == 1 ? " thread" : " threads") << ", medians of " << clock_name()
+  out << "Gemma 1 of " << parameter_count(config) << " parameters, "
+      << count_text(options.features.front(), "feature")
+      << "; whole steps (forward, backward, clipping, AdamW) of about "
+      << count_text(options.tokens, "token") << ";\n"
+      << count_text(threads(), "thread") << ", medians of " << clock_name()
       << "; rival: the same model in plain ATen calls";
   const std::string core = blas_core();
   out << (core.empty() ? "" : " (OpenBLAS core " + core + ")") << "\n"

@@ -220,6 +220,21 @@ TEST_F(BrokenFolder, ATokenizerCutShort) {
   }
 }
 
+// Nothing here reads it; what is converted would carry it on to those who do.
+TEST_F(BrokenFolder, GenerationSettingsCutShort) {
+  const fs::path file = folder_ / "generation_config.json";
+  write_bytes(file, R"({"eos_token_id": [1, 106]})");
+  EXPECT_EQ(run({"info", folder_.string()}).code, kExitDone);
+  for (const char* text : {"", "{\"eos_token_id\": [1, 1", "[1]"}) {
+    write_bytes(file, text);
+    expect_refused({file.string()});
+    expect_failure(run({"info", folder_.string()}), {file.string()});
+    const fs::path out = scratch_.path() / "converted";
+    expect_failure(run({"convert", folder_.string(), "--out", out.string()}), {file.string()});
+    EXPECT_FALSE(fs::exists(out));
+  }
+}
+
 TEST_F(BrokenFolder, NoRightToRead) {
   fs::permissions(folder_, fs::perms::none);
   {

@@ -4,6 +4,7 @@
 #include <map>
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/model_folder.h"
@@ -180,8 +181,8 @@ void print(const Summary& s,
     kinds[attention_text(s.specs[i])].push_back(s.layers[i]);
   }
   for (const auto& [words, layers] : kinds) {
-    out << "converted " << layers.size() << " of " << config.layers << " layers to " << words
-        << ": " << layer_ranges(layers) << '\n';
+    out << "converted " << layers.size() << " of " << count_text(config.layers, "layer") << " to "
+        << words << ": " << layer_ranges(layers) << '\n';
   }
   if (s.folded) {
     out << "note: the projections of these layers are changed for good; keep the original folder\n";
@@ -193,10 +194,11 @@ void print(const Summary& s,
   if (s.window_dropped) {
     out << "note: converted layers that had a sliding window now see the whole sequence\n";
   }
-  out << "state per sequence at " << s.context << " tokens: " << bytes_text(s.bytes_after)
-      << ", against " << bytes_text(s.bytes_before) << " of keys and values in the exact model\n";
+  out << "state per sequence at " << count_text(s.context, "token") << ": "
+      << bytes_text(s.bytes_after) << ", against " << bytes_text(s.bytes_before)
+      << " of keys and values in the exact model\n";
   if (s.break_even > 0) {
-    out << "the state is the smaller one from " << s.break_even << " tokens on\n";
+    out << "the state is the smaller one from " << count_text(s.break_even, "token") << " on\n";
   }
   out << "wrote " << o.out.string() << '\n';
 }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
 #include "darkformer/text/document_reader.h"
@@ -28,8 +29,8 @@ void report_reading(const std::vector<fs::path>& files, const Shards& shards) {
     }
     const ShardInfo& info = shards[i]->info();
     if (info.broken_lines > 0) {
-      log_warning(files[i].string(), ": ", info.broken_lines, " of ", info.lines,
-                  " lines are left out: no UTF-8, no JSON object, or no text in it");
+      log_warning(files[i].string(), ": leaves out ", info.broken_lines, " of ",
+                  count_text(info.lines, "line"), ": no UTF-8, no JSON object, or no text in it");
     }
   }
 }

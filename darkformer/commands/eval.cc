@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/attribution.h"
@@ -71,7 +72,8 @@ EvaluationResult evaluate_model(const EvalOptions& options,
       break;
     }
     context.stop_if_interrupted(concat("stopped after ", evaluator.result().all.tokens, " of ",
-                                       tokens, " tokens; nothing is kept of an evaluation"));
+                                       count_text(tokens, "token"),
+                                       "; nothing is kept of an evaluation"));
     // Not more windows than the rest of the tokens needs.
     const std::int64_t rest = tokens - evaluator.result().all.tokens;
     const TokenBatch batch =

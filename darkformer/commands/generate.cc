@@ -1,5 +1,6 @@
 // darkformer generate: continues a text, streaming.
 // SPDX-License-Identifier: Apache-2.0
+#include "darkformer/base/count_text.h"
 #include "darkformer/evaluation/generation.h"
 
 #include <poll.h>
@@ -120,7 +121,8 @@ class Session {
     read_prompt(prompt_ids());
     if (options_.save_state) {
       save_state(*options_.save_state, state_, *model_);
-      log_info(options_.save_state->string(), ": holds ", state_.position, " tokens, read");
+      log_info(options_.save_state->string(), ": holds ", count_text(state_.position, "token"),
+               ", read");
     }
     write();
   }
@@ -166,8 +168,9 @@ class Session {
 
   void warn_of_length(std::int64_t tokens) const {
     if (tokens > model_->config().max_positions) {
-      log_warning("up to ", tokens, " tokens: more than the ", model_->config().max_positions,
-                  " positions this model was made for");
+      log_warning("up to ", tokens, " tokens: more than the ",
+                  count_text(model_->config().max_positions, "position"),
+                  " this model was made for");
     }
   }
 
@@ -220,7 +223,7 @@ class Session {
     if (options_.stats) {
       report(result, seconds);
     }
-    context_.stop_if_interrupted(concat("stopped after ", result.ids.size(), " tokens"));
+    context_.stop_if_interrupted(concat("stopped after ", count_text(result.ids.size(), "token")));
   }
 
   static double rate(std::int64_t tokens, double seconds) {
@@ -228,12 +231,12 @@ class Session {
   }
 
   void report(const Generation& result, double seconds) const {
-    log_info("prompt  ", prompt_tokens_, " tokens, ",
+    log_info("prompt  ", count_text(prompt_tokens_, "token"), ", ",
              quantity_text(rate(prompt_tokens_, prompt_seconds_)), " a second");
-    log_info("decode  ", result.ids.size(), " tokens, ",
+    log_info("decode  ", count_text(result.ids.size(), "token"), ", ",
              quantity_text(rate(std::ssize(result.ids), seconds)), " a second");
     log_info("state   ", bytes_text(model_->state_bytes(state_.position)), " after ",
-             state_.position, " tokens");
+             count_text(state_.position, "token"));
     log_info("memory  ", bytes_text(memory_info().peak), " at most");
   }
 

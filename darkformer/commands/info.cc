@@ -3,6 +3,7 @@
 #include <map>
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/attention_text.h"
@@ -134,7 +135,7 @@ void print(const ModelConfig& config,
       << "parameters  " << weights.parameters << " ("
       << quantity_text(static_cast<double>(weights.parameters)) << "), " << types_text(weights)
       << ", " << bytes_text(weights.bytes) << "\n"
-      << "shape       " << config.layers << " layers, hidden " << config.hidden_size
+      << "shape       " << count_text(config.layers, "layer") << ", hidden " << config.hidden_size
       << ", feed-forward " << config.intermediate_size << ", vocabulary " << config.vocab_size
       << "\n"
       << "heads       " << config.heads << " query, " << config.kv_heads << " key/value, size "

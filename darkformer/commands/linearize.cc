@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "darkformer/base/content_key.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
 #include "darkformer/commands/command.h"
@@ -38,9 +39,8 @@ struct LinearizeOptions {
   bool centre = true, analyze = true;
   std::optional<std::int64_t> budget;
   std::vector<std::string> keep_exact;
-  std::int64_t steps = 1000;
+  std::int64_t steps = 1000, transfer_steps = 0;
   std::optional<std::int64_t> tokens;
-  std::int64_t transfer_steps = 0;
   std::string train = "all";
   std::int64_t batch = 8, context = 1024;
   double lr = 1e-4, factor_lr_scale = 5;
@@ -74,8 +74,8 @@ struct LinearizeOptions {
     field("analyze", analyze, "look first at what random features will do to each layer");
     field(
         "budget", budget,
-        "let the analysis choose attention, features and window of each layer, or keep it exact, "
-        "so that the decoding state takes at most these bytes at the model's longest text",
+        "let the analysis choose attention, features and window of each layer, or keep it "
+        "exact, so that the decoding state takes at most these bytes at the model's longest text",
         {.value_name = "BYTES", .minimum = 1, .empty_means = "as the options say, in every layer"});
     field("steps", steps, "steps of finetuning", {.minimum = 1});
     field("tokens", tokens, "tokens to finetune on, instead of --steps",
@@ -204,7 +204,7 @@ class Linearization {
   void sample() {
     const std::int64_t tokens =
         o_.own_tokens.value_or(std::min(kMostOwnTokens, steps() * o_.batch * o_.context));
-    log_info("no --data: works with ", tokens, " tokens of the model's own text, ",
+    log_info("no --data: works with ", count_text(tokens, "token"), " of the model's own text, ",
              own_text().string());
     stage("sample", sample_words({o_.model, tokens, o_.context}, own_text()));
   }
@@ -374,6 +374,7 @@ void linearize(const LinearizeOptions& options, Context& context) {
   check_options(options, context);
   check_outside(options.out, options.model);
   check_conversion(options);
+  check_reads_text(options.model);
   Linearization(options, context).run();
 }
 
@@ -387,12 +388,11 @@ Command linearize_command() {
            "darkformer linearize gemma-2b --data text.jsonl --steps 1000 --out gemma-2b-linear",
        .details =
            "The whole way: (without --data) let the model write text, hold some of it out, "
-           "analyze, convert, (with --transfer-steps) teach each "
-           "layer's "
-           "attention by the original's, finetune, measure against the original, and write "
-           "report.html with before and after, what each component of the attention does, and the "
-           "curves. Stopped by Ctrl-C, a crash or a power cut, the same command goes on where it "
-           "was. The result is DIR/finetune/final; DIR/report.html also lists the single commands.",
+           "analyze, convert, (with --transfer-steps) teach each layer's attention by the "
+           "original's, finetune, measure against the original, and write report.html with before "
+           "and after, what each component of the attention does, and the curves. Stopped by "
+           "Ctrl-C, a crash or a power cut, the same command goes on where it was. The result is "
+           "DIR/finetune/final; DIR/report.html also lists the single commands.",
        .config = true},
       linearize);
 }

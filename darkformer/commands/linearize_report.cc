@@ -4,6 +4,7 @@
 
 #include <iomanip>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/commands/run_curves.h"
@@ -33,21 +34,23 @@ std::vector<OrderedJson> row(const std::string& name, const OrderedJson& result)
 }
 
 Section before_and_after(const LinearizeFacts& facts) {
-  report::Table table{"On text that was not trained on",
-                      concat(get_value<std::int64_t>(facts.tuned, "tokens", kSource),
-                             " tokens; KL and agreement are with the original"),
-                      {"model", "loss", "perplexity", "accuracy", "KL", "agreement"},
-                      {row("original", facts.base), row("converted", facts.converted),
-                       row("finetuned", facts.tuned)}};
+  report::Table table{
+      "On text that was not trained on",
+      concat(count_text(get_value<std::int64_t>(facts.tuned, "tokens", kSource), "token"),
+             "; KL and agreement are with the original"),
+      {"model", "loss", "perplexity", "accuracy", "KL", "agreement"},
+      {row("original", facts.base), row("converted", facts.converted),
+       row("finetuned", facts.tuned)}};
   const auto bytes = [&](const char* key) {
     return bytes_text(get_value<std::uint64_t>(facts.conversion, key, kSource));
   };
-  return {"Before and after",
-          {concat("State of a sequence at ",
-                  get_value<std::int64_t>(facts.conversion, "context", kSource),
-                  " tokens: ", bytes("state_bytes"), " against ", bytes("exact_state_bytes"),
-                  " of keys and values.")},
-          {report::figure(table)}};
+  return {
+      "Before and after",
+      {concat("State of a sequence at ",
+              count_text(get_value<std::int64_t>(facts.conversion, "context", kSource), "token"),
+              ": ", bytes("state_bytes"), " against ", bytes("exact_state_bytes"),
+              " of keys and values.")},
+      {report::figure(table)}};
 }
 
 // The losses by position in the window, of the original and the result.

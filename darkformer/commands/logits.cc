@@ -4,6 +4,7 @@
 
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
@@ -81,7 +82,8 @@ void logits(const LogitsOptions& options, Context& context) {
                         {"tokens", values.size(0)},
                         {"vocab_size", values.size(1)}});
   } else {
-    context.out << options.out.string() << ": logits of " << values.size(0) << " tokens\n";
+    context.out << options.out.string() << ": logits of " << count_text(values.size(0), "token")
+                << "\n";
   }
 }
 

@@ -6,12 +6,15 @@
 
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/content_key.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
+#include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/data_files.h"
+#include "darkformer/commands/model_options.h"
 #include "darkformer/commands/subcommand.h"
-#include "darkformer/model/model_config.h"
+#include "darkformer/model/decoder.h"
 
 namespace darkformer {
 
@@ -44,14 +47,19 @@ fs::path partial_sample(const fs::path& out) {
   return fs::path(out) += ".partial";
 }
 
+void check_reads_text(const fs::path& model) {
+  load_tokenizer(model, load_model(model)->config());
+}
+
 fs::path own_text_file(const OwnTextRequest& request, const Context& context) {
+  check_reads_text(request.model);
   // All that decides the text is in the name.
   const std::string name =
       concat("own-text-", to_hex(content_key({request.model})), "-", request.tokens, "-",
              longest_sequence(request), "-", context.common.seed, ".jsonl");
   const fs::path file = (request.cache.empty() ? default_cache() : request.cache) / name;
   const bool is_kept = fs::exists(file);
-  log_info("no --data: reads ", request.tokens, " tokens of the model's own text, ",
+  log_info("no --data: reads ", count_text(request.tokens, "token"), " of the model's own text, ",
            is_kept ? "sampled before: " : "sampled now: ", file.string());
   if (!is_kept) {
     std::vector<std::string> words = sample_words(request, file);

@@ -23,6 +23,10 @@ inline const FieldTraits kOwnTokensTraits = {.minimum = 1,
 // UsageError: --own-tokens with `data`.
 void check_own_tokens(std::optional<std::int64_t> own_tokens, bool data);
 
+// What would end a command with text before it begins, before anything is said of it. Error: a
+// broken folder, or no tokenizer that fits.
+void check_reads_text(const std::filesystem::path& model);
+
 struct OwnTextRequest {
   std::filesystem::path model;
   std::int64_t tokens = kOwnTextTokens;

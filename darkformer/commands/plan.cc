@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <ostream>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/attention_text.h"
@@ -202,9 +203,9 @@ void print(const PlanOptions& options, const Result& result, std::ostream& out) 
   };
   const auto count = [](std::int64_t number) { return quantity_text(static_cast<double>(number)); };
   out << "model       " << count(parameter_count(result.run.config)) << " parameters, "
-      << count(trained_count(result.run.config, result.run.scope)) << " trained; " << options.ranks
-      << (options.ranks == 1 ? " rank on " : " ranks on ") << result.machines
-      << (result.machines == 1 ? " machine" : " machines") << "\n"
+      << count(trained_count(result.run.config, result.run.scope)) << " trained; "
+      << count_text(options.ranks, "rank") << " on " << count_text(result.machines, "machine")
+      << "\n"
       << "memory of a rank at its highest\n";
   bytes("mapped", memory.mapped, "weights in the files' pages, shared on a machine");
   bytes("weights", memory.weights, "trained, float32");
@@ -216,14 +217,16 @@ void print(const PlanOptions& options, const Result& result, std::ostream& out) 
   bytes("peak", memory.peak(), "");
   out << "machine     " << bytes_text(result.machine_bytes) << " of "
       << bytes_text(result.available) << ": " << (result.fits() ? "fits" : "DOES NOT FIT") << "\n"
-      << "step        " << step.tokens << " tokens, " << step_time(step.seconds) << ": arithmetic "
-      << step_time(step.compute_seconds) << " at " << quantity_text(result.gflops)
-      << " GFLOP/s a rank, traffic " << step_time(step.traffic_seconds) << "\n"
+      << "step        " << count_text(step.tokens, "token") << ", " << step_time(step.seconds)
+      << ": arithmetic " << step_time(step.compute_seconds) << " at "
+      << quantity_text(result.gflops) << " GFLOP/s a rank, traffic "
+      << step_time(step.traffic_seconds) << "\n"
       << "traffic     " << bytes_text(std::llround(step.sent_bytes))
       << " sent and as much received by each rank in a step, at " << options.bandwidth
       << " Gbit/s\n"
-      << "run         " << options.steps << " steps, " << count(step.tokens * options.steps)
-      << " tokens, " << duration_text(step.seconds * static_cast<double>(options.steps)) << ", "
+      << "run         " << count_text(options.steps, "step") << ", "
+      << count(step.tokens * options.steps) << " tokens, "
+      << duration_text(step.seconds * static_cast<double>(options.steps)) << ", "
       << quantity_text(static_cast<double>(step.tokens) / step.seconds) << " tokens/s\n";
 }
 

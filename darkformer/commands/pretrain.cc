@@ -4,6 +4,7 @@
 #include <array>
 
 #include "darkformer/base/atomic_file.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
 #include "darkformer/checkpoint/model_folder.h"
@@ -84,7 +85,7 @@ struct PretrainOptions : TrainingOptions {
 
 // The tokenizer learned from the texts.
 TokenizerModel learn_tokenizer(const PretrainOptions& options, const Context& context) {
-  log_info("learns a vocabulary of ", options.vocabulary, " pieces");
+  log_info("learns a vocabulary of ", count_text(options.vocabulary, "piece"));
   TokenizerTrainer trainer;
   for (const fs::path& file : options.data) {
     require(!is_token_shard(file), file.string(),

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "darkformer/base/content_key.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/nearest_name.h"
 #include "darkformer/base/read_file.h"
@@ -157,7 +158,7 @@ void print_claims(const reproduce::Reproduction& result,
                   std::ostream& out) {
   const std::size_t all = result.plan.jobs.size(), done = finished_jobs(result.plan, o.out);
   if (done < all) {
-    out << "not finished: " << done << " of " << all << " jobs are done\n";
+    out << "not finished: " << done << " of " << count_text(all, "job") << " done\n";
   }
   for (const reproduce::ClaimResult& claim : result.claims) {
     out << verdict_text(claim.verdict) << ": " << claim.claim.statement << " ("

@@ -7,11 +7,13 @@
 
 #include "darkformer/base/atomic_file.h"
 #include "darkformer/base/content_key.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/jsonl.h"
 #include "darkformer/base/log.h"
 #include "darkformer/checkpoint/model_folder.h"
+#include "darkformer/commands/file_record.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/commands/own_text_file.h"
 #include "darkformer/commands/stages.h"
@@ -53,6 +55,10 @@ struct SampleOptions {
   }
 };
 
+InputKeys sample_inputs(const SampleOptions& o) {
+  return {{"MODEL", content_key({o.model})}};
+}
+
 // What texts begin with, in models whose tokenizers have no BOS too.
 std::int64_t first_id(const Tokenizer& tokenizer, const SampleOptions& o, const ModelConfig& c) {
   if (tokenizer.bos() >= 0) {
@@ -79,18 +85,20 @@ class Sampling {
       prompt_.assign(ids.begin(), ids.end());
     }
     if (1 + std::ssize(prompt_) >= longest()) {
-      throw UsageError(concat("--prompt has ", prompt_.size(),
-                              " tokens, which leaves none of --context ", longest()));
+      throw UsageError(concat("--prompt has ", count_text(prompt_.size(), "token"),
+                              ", which leaves none of --context ", longest()));
     }
     if (longest() > model_->config().max_positions) {
       log_warning("sequences of up to ", longest(), " tokens: more than the ",
-                  model_->config().max_positions, " positions this model was made for");
+                  count_text(model_->config().max_positions, "position"),
+                  " this model was made for");
     }
   }
 
   void run() {
     const Stages stages(partial_sample(o_.out), context_);
-    stages.keep_inputs({{"MODEL", content_key({o_.model})}});
+    const InputKeys inputs = sample_inputs(o_);
+    stages.keep_inputs(inputs);
     try {
       write();
     } catch (...) {
@@ -100,7 +108,7 @@ class Sampling {
       }
       throw;
     }
-    const std::int64_t texts = join();
+    const std::int64_t texts = join(inputs);
     fs::remove_all(partial_sample(o_.out));
     report(texts);
   }
@@ -161,7 +169,8 @@ class Sampling {
         done_.empty()
             ? std::string("stopped before the first sequences were whole; nothing is kept")
             : concat("stopped after ", std::accumulate(done_.begin(), done_.end(), std::int64_t{0}),
-                     " of ", o_.tokens, " tokens; the same command with --resume goes on"));
+                     " of ", count_text(o_.tokens, "token"),
+                     "; the same command with --resume goes on"));
   }
 
   // Ids beyond the tokenizer (padding rows of the embedding) have no text.
@@ -177,8 +186,9 @@ class Sampling {
     return tokenizer_.decode(all);
   }
 
-  // The file itself, whole or not at all, without texts of no character; how many texts.
-  std::int64_t join() const {
+  // The file itself, whole or not at all, without texts of no character, behind its record; how
+  // many texts.
+  std::int64_t join(const InputKeys& inputs) const {
     AtomicFile file(o_.out);
     std::int64_t texts = 0;
     for (const Json& line : read_jsonl(gathered())) {
@@ -189,6 +199,7 @@ class Sampling {
         ++texts;
       }
     }
+    write_file_record(o_.out, context_, inputs);
     file.commit();
     return texts;
   }
@@ -200,8 +211,9 @@ class Sampling {
                            {"tokens", o_.tokens},
                            {"tokens_per_second", rate_}});
     } else {
-      context_.out << "wrote " << o_.out.string() << ": " << texts << " texts, " << o_.tokens
-                   << " tokens, " << quantity_text(rate_) << " a second\n";
+      context_.out << "wrote " << o_.out.string() << ": " << count_text(texts, "text") << ", "
+                   << count_text(o_.tokens, "token") << ", " << quantity_text(rate_)
+                   << " a second\n";
     }
   }
 
@@ -227,8 +239,9 @@ void check_options(const SampleOptions& o) {
   }
 }
 
-// Whether an earlier call has written the file already. UsageError: there is something in the way.
-bool is_written(const SampleOptions& o) {
+// Whether an earlier call has written this file already. UsageError: there is something else in the
+// way.
+bool is_written(const SampleOptions& o, const Context& context) {
   if (fs::is_directory(o.out)) {
     throw UsageError(o.out.string() + ": is a folder, wanted a file name");
   }
@@ -237,6 +250,7 @@ bool is_written(const SampleOptions& o) {
   }
   const fs::path partial = partial_sample(o.out);
   if (fs::exists(o.out)) {
+    check_file_record(o.out, context, sample_inputs(o));
     fs::remove_all(partial);  // a kill may have left it behind the finished file
     return true;
   }
@@ -253,7 +267,7 @@ bool is_written(const SampleOptions& o) {
 
 void sample(const SampleOptions& o, Context& context) {
   check_options(o);
-  if (!is_written(o)) {
+  if (!is_written(o, context)) {
     Sampling(o, context).run();
   } else if (context.common.json) {
     context.print_json({{"out", o.out.string()}, {"texts", read_jsonl(o.out).size()}});
@@ -277,8 +291,9 @@ Command sample_command() {
            "--batch and --threads, to the bit; beyond it another batch may round otherwise. The "
            "file appears when it is whole. Until then finished sequences gather in "
            "FILE.jsonl.partial, from where --resume goes on after Ctrl-C, a kill or a power cut, "
-           "to "
-           "the same file."},
+           "to the same file. The options stay beside it in FILE.jsonl.run.toml, which --config "
+           "reads: --resume leaves a whole file as it is, if it was made with the same ones.",
+       .config = true},
       sample);
 }
 

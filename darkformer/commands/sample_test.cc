@@ -110,6 +110,49 @@ TEST_F(Sample, GoingOnIsAskedForAndChangesNothing) {
   EXPECT_EQ(whole("b.jsonl", {"--resume"}), written);  // is whole
 }
 
+TEST_F(Sample, AWholeFileOfOtherOptionsIsNotTakenForThisOne) {
+  const std::string written = whole("a.jsonl");
+  expect_usage(sample("a.jsonl", {"--resume", "--seed", "3"}), "seed = 1, now 3");
+  expect_usage(sample("a.jsonl", {"--resume", "--top-k", "5"}), "top-k = 0, now 5");
+  expect_usage(sample("a.jsonl", {"--resume", "--prompt", "The"}), "prompt = not given, now");
+  EXPECT_EQ(whole("a.jsonl", {"--resume"}), written);
+  fs::create_directories(path("elsewhere"));
+  fs::rename(path("a.jsonl"), path("elsewhere/b.jsonl"));
+  fs::rename(path("a.jsonl.run.toml"), path("elsewhere/b.jsonl.run.toml"));
+  EXPECT_EQ(whole("elsewhere/b.jsonl", {"--resume"}), written);  // wherever it lies
+  fs::remove(path("elsewhere/b.jsonl.run.toml"));
+  expect_usage(sample("elsewhere/b.jsonl", {"--resume"}), "b.jsonl.run.toml");
+  EXPECT_EQ(read_bytes(path("elsewhere/b.jsonl")), written);
+}
+
+TEST_F(Sample, AWholeFileOfAnotherModelIsNotTakenForThisOne) {
+  const std::string model = path("model");
+  fs::copy(golden_folder("gemma1"), model);
+  const Words words = {"sample", model, "--tokens", "50", "--out", path("a.jsonl"), "--resume"};
+  ASSERT_EQ(run(words).code, kExitDone);
+  EXPECT_EQ(run(words).code, kExitDone);
+  write_bytes(model + "/config.json", read_bytes(model + "/config.json") + " ");
+  expect_usage(run(words), "MODEL has changed");
+}
+
+// A kill between the file and the end may leave the sequences beside it.
+TEST_F(Sample, SequencesAreRemovedOnlyBesideTheirOwnFile) {
+  const std::string written = whole("a.jsonl");
+  fs::create_directories(path("a.jsonl.partial"));
+  expect_usage(sample("a.jsonl", {"--resume", "--seed", "3"}), "seed");
+  EXPECT_TRUE(fs::exists(path("a.jsonl.partial")));
+  EXPECT_EQ(whole("a.jsonl", {"--resume"}), written);
+  EXPECT_FALSE(fs::exists(path("a.jsonl.partial")));
+}
+
+TEST_F(Sample, WhatItKeepsRepeatsIt) {
+  const std::string written = whole("a.jsonl", {"--top-k", "7", "--prompt", "The"});
+  ASSERT_EQ(
+      run({"sample", "--config", path("a.jsonl.run.toml"), "--out", path("again.jsonl")}).code,
+      kExitDone);
+  EXPECT_EQ(read_bytes(path("again.jsonl")), written);
+}
+
 TEST_F(Sample, RefusesWhatCannotBe) {
   expect_usage(sample("a.txt"), ".jsonl");
   expect_usage(sample("a.jsonl", {"--top-p", "0"}), "--top-p");
@@ -162,6 +205,29 @@ TEST_F(Sample, AnalyzeAndConvertReadTheModelsOwnTextWhereThereIsNoOther) {
   expect_usage(run({"convert", model, "--own-tokens", "9", "--out", path("x")}), "--own-tokens");
   expect_usage(run({"analyze", model, "--own-tokens", "9", "--data", text, "--out", path("x")}),
                "--own-tokens");
+}
+
+TEST_F(Sample, WithoutATokenizerNoTextIsAnnounced) {
+  const std::string model = golden_folder("gemma2").string();
+  for (const Words& words :
+       {Words{"analyze", model, "--cache", path("cache")},
+        Words{"convert", model, "--centre", "--cache", path("cache")}, Words{"linearize", model}}) {
+    Words all = words;
+    all.insert(all.end(), {"--out", path("out")});
+    ::testing::internal::CaptureStderr();
+    expect_failure(run(all), {model, "tokenizer.model"});
+    EXPECT_EQ(::testing::internal::GetCapturedStderr().find("own text"), std::string::npos);
+    EXPECT_TRUE(fs::is_empty(scratch_.path())) << words.front();
+  }
+}
+
+TEST_F(Sample, FromBrokenWeightsNoTextIsAnnounced) {
+  const std::string model = path("model"), weights = model + "/model.safetensors";
+  fs::copy(golden_folder("gemma1"), model);
+  write_bytes(weights, read_bytes(weights).substr(0, 1000));
+  ::testing::internal::CaptureStderr();
+  expect_failure(run({"convert", model, "--centre", "--out", path("out")}), {weights});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().find("own text"), std::string::npos);
 }
 
 TEST_F(Sample, FinetuneWithoutTextNamesIt) {

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "darkformer/base/checksum.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/folder_lock.h"
 #include "darkformer/base/log.h"
@@ -108,14 +109,15 @@ OrderedJson result_json(const RunResult& result, const MemoryPlan& plan) {
 }
 
 void print_result(const RunResult& result, const MemoryPlan& plan, std::ostream& out) {
-  out << std::setprecision(4) << result.state.step << " steps, " << result.state.tokens
-      << " tokens";
+  out << std::setprecision(4) << count_text(result.state.step, "step") << ", "
+      << count_text(result.state.tokens, "token");
   if (result.last.step > 0) {
     out << "; loss " << result.last.loss << ", accuracy " << result.last.accuracy;
   }
   out << '\n';
   if (result.state.spikes > 0 || result.state.skipped > 0) {
-    out << result.state.spikes << " loss spikes, " << result.state.skipped << " steps skipped\n";
+    out << count_text(result.state.spikes, "loss spike") << ", "
+        << count_text(result.state.skipped, "step") << " skipped\n";
   }
   if (result.best) {
     out << "best: " << result.best->folder.string() << " (held-out loss "
@@ -161,8 +163,8 @@ void compare_with_kept(const TrainingOptions& options, const Context& context, b
 void check_training_options(const TrainingOptions& options, const Context& context) {
   redraw_steps(options.redraw);
   if (options.warmup > options.steps) {
-    throw UsageError(
-        concat("--warmup: ", options.warmup, " steps of warm-up in a run of ", options.steps));
+    throw UsageError(concat("--warmup: ", count_text(options.warmup, "step"),
+                            " of warm-up in a run of ", options.steps));
   }
   for (const auto& [flag, value] :
        {std::pair("--beta1", options.beta1), {"--beta2", options.beta2}}) {

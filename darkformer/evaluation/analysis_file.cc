@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "darkformer/base/checksum.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/checkpoint/safetensors.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
 #include "darkformer/model/attention_spec_json.h"
@@ -208,7 +209,8 @@ std::vector<std::vector<double>> read_lists(const OrderedJson& object,
   };
   require(lists.is_array() && (lists.empty() || lists.size() == heads) &&
               std::all_of(lists.begin(), lists.end(), is_list),
-          where, ": \"", key, "\" is not ", heads, " lists of ", widths, " shares");
+          where, ": \"", key, "\" is not ", count_text(heads, "list"), " of ",
+          count_text(widths, "share"));
   std::vector<std::vector<double>> read;
   for (const OrderedJson& list : lists) {
     read.emplace_back();

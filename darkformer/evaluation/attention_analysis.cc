@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "darkformer/base/checksum.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/estimators/rank_correlation.h"
 #include "darkformer/evaluation/collect_moments.h"
@@ -29,8 +30,8 @@ std::int64_t window_count(const EvaluationWindows& windows, std::int64_t tokens)
 
 // Evenly over the text; the last of each eight is held out.
 ChosenWindows choose(const EvaluationWindows& windows, std::int64_t tokens) {
-  require(windows.whole() >= 2, "the text has ", windows.tokens(),
-          " tokens; an analysis needs two windows of --context ", windows.context(),
+  require(windows.whole() >= 2, "the text has ", count_text(windows.tokens(), "token"),
+          "; an analysis needs two windows of --context ", windows.context(),
           ", one to fit and one to measure: give more text or a shorter --context");
   const std::int64_t count = window_count(windows, tokens);
   const std::int64_t share = std::min(kHeldOutShare, count);
@@ -211,8 +212,7 @@ std::string ModelAnalysis::verdict() const {
   if (counts.ready == 0) {
     return "Nothing will work zero-shot: a converted model must be finetuned before it is of use.";
   }
-  return concat("Zero-shot conversion will work for ", counts.ready,
-                counts.ready == 1 ? " layer" : " layers",
+  return concat("Zero-shot conversion will work for ", count_text(counts.ready, "layer"),
                 " only; to be finetuned: ", counts.trained, ".");
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/model/attention.h"
 
@@ -113,8 +114,9 @@ std::vector<AttentionSpec> plan_layers(const AnalysisAdvice& advice,
     layers.push_back(places_of(advice, config, static_cast<std::int64_t>(i), fixed[i]));
     bytes += layers.back().front().bytes;
   }
-  require(bytes <= *budget, "a budget of ", *budget, " bytes is too small: the smallest state by ",
-          advice.file, " takes ", bytes, " bytes at ", config.max_positions, " tokens");
+  require(bytes <= *budget, "a budget of ", count_text(*budget, "byte"),
+          " is too small: the smallest state by ", advice.file, " takes ",
+          count_text(bytes, "byte"), " at ", count_text(config.max_positions, "token"));
   std::vector<std::size_t> at(layers.size(), 0);
   while (const auto step = best_step(layers, at, *budget - bytes)) {
     bytes += layers[step->layer][step->to].bytes - layers[step->layer][at[step->layer]].bytes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/evaluation/layer_analysis.h"
 
@@ -25,7 +26,8 @@ std::int64_t state_rows(const AttentionSpec& spec) {
 }
 
 std::string words(const AttentionSpec& spec) {
-  std::string text = concat(attention_kind_name(spec.kind), " with ", spec.features, " features");
+  std::string text =
+      concat(attention_kind_name(spec.kind), " with ", count_text(spec.features, "feature"));
   return text + (spec.window > 0 ? concat(" and a window of ", spec.window) : "");
 }
 
@@ -60,8 +62,8 @@ LayerAdvice advise(const LayerAnalysis& layer, double target) {
     return {{},
             0.0,
             true,
-            concat("it has a sliding window of ", layer.sliding_window,
-                   " keys: its state does not grow with the text")};
+            concat("it has a sliding window of ", count_text(layer.sliding_window, "key"),
+                   ": its state does not grow with the text")};
   }
   const LayerOption* good =
       smallest(layer.options, [&](const LayerOption& o) { return o.error <= target; });

@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/evaluation/generation.h"
@@ -22,8 +23,9 @@ using Ids = std::vector<std::int64_t>;
 void check(const OwnTextOptions& o, const ModelConfig& config) {
   require(o.tokens >= 1 && o.batch >= 1, "own text: wanted at least one token and one sequence");
   require(!o.start.empty(), "own text: a sequence needs a token to begin with");
-  require(std::ssize(o.start) < o.context, "own text: the start has ", o.start.size(),
-          " tokens, which leaves none of the ", o.context, " of a sequence");
+  require(std::ssize(o.start) < o.context, "own text: the start has ",
+          count_text(o.start.size(), "token"), ", which leaves none of the ", o.context,
+          " of a sequence");
   require(o.sampler.temperature > 0,
           "own text: at temperature 0 every sequence would be the same; wanted more");
   for (const Ids& ids : {o.start, o.end_ids}) {

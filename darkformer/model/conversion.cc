@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/model/decoder.h"
 #include "darkformer/model/feature_mixer.h"
@@ -97,8 +98,9 @@ Tensor input_covariance(const LayerMoments& moments, const MixerShape& shape, st
 }
 
 void check_tokens(const LayerMoments& moments, const MixerShape& shape) {
-  require(moments.tokens() > shape.head_dim, "layer ", shape.layer, ": ", moments.tokens(),
-          " tokens are too few for the covariance of heads of size ", shape.head_dim);
+  require(moments.tokens() > shape.head_dim, "layer ", shape.layer, ": has ",
+          count_text(moments.tokens(), "token"), ", too few for the covariance of heads of size ",
+          shape.head_dim);
 }
 
 // draws <- their proposal, with its weights; aderf's maps.

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
+#include "darkformer/model/field_checks.h"
+#include "darkformer/model/rope_json.h"
 
 namespace darkformer {
 namespace {
@@ -16,29 +19,6 @@ constexpr std::int64_t kMostHidden = std::int64_t{1} << 20;
 constexpr std::int64_t kMostIntermediate = std::int64_t{1} << 24;
 constexpr std::int64_t kMostHeads = std::int64_t{1} << 12;
 constexpr std::int64_t kMostHeadDim = std::int64_t{1} << 13;
-constexpr std::int64_t kMostPositions = std::int64_t{1} << 40;
-
-// Checks fields by the names that config.json gives them.
-class FieldChecks {
- public:
-  explicit FieldChecks(const std::string& source) : source_(source) {}
-
-  void within(const char* field, std::int64_t value, std::int64_t least, std::int64_t most) const {
-    require(value >= least && value <= most, source_, ": \"", field, "\" is ", value, "; wanted ",
-            least, " to ", most);
-  }
-  void positive(const char* field, double value) const {
-    require(std::isfinite(value) && value > 0, source_, ": \"", field, "\" is ", value,
-            "; wanted a number above 0");
-  }
-  void zero_or_positive(const char* field, double value) const {
-    require(std::isfinite(value) && value >= 0, source_, ": \"", field, "\" is ", value,
-            "; wanted 0 or more");
-  }
-
- private:
-  const std::string& source_;
-};
 
 void check_head_size(const char* field,
                      std::int64_t size,
@@ -82,9 +62,11 @@ void check_sharing(const ModelConfig& config, const FieldChecks& check, const st
 void check_layers(const ModelConfig& config, const FieldChecks& check, const std::string& source) {
   const auto layers = static_cast<std::size_t>(config.layers);
   require(config.layer_kinds.size() == layers, source, ": \"layer_types\" has ",
-          config.layer_kinds.size(), " entries for ", layers, " layers");
+          count_text(config.layer_kinds.size(), "entry", "entries"), " for ",
+          count_text(layers, "layer"));
   require(config.attention.size() == layers, source, ": \"darkformer.layers\" has ",
-          config.attention.size(), " entries for ", layers, " layers");
+          count_text(config.attention.size(), "entry", "entries"), " for ",
+          count_text(layers, "layer"));
   const bool slides =
       std::count(config.layer_kinds.begin(), config.layer_kinds.end(), LayerKind::kSliding) > 0;
   check.within("sliding_window", config.sliding_window, slides ? 1 : 0, kMostPositions);
@@ -93,26 +75,6 @@ void check_layers(const ModelConfig& config, const FieldChecks& check, const std
                          source + ": darkformer.layers[" + std::to_string(i) + "]");
   }
   check_sharing(config, check, source);
-}
-
-void check_rope(const RopeSpec& rope,
-                const char* base,
-                const FieldChecks& check,
-                const std::string& source) {
-  check.positive(base, rope.base);
-  check.positive("rope_scaling.factor", rope.factor);
-  check.positive("rope_scaling.attention_factor", rope.amplitude);
-  require(rope.share > 0 && rope.share <= 1, source, ": \"partial_rotary_factor\" is ", rope.share,
-          "; wanted above 0, at most 1");
-  if (rope.original != 0) {
-    check.within("original_max_position_embeddings", rope.original, 1, kMostPositions);
-  }
-  check.positive("rope_scaling.low_freq_factor", rope.low_frequency);
-  check.positive("rope_scaling.beta_slow", rope.beta_slow);
-  require(rope.high_frequency > rope.low_frequency, source, ": \"high_freq_factor\" is ",
-          rope.high_frequency, "; wanted more than \"low_freq_factor\", ", rope.low_frequency);
-  require(rope.beta_fast >= rope.beta_slow, source, ": \"beta_fast\" is ", rope.beta_fast,
-          "; wanted at least \"beta_slow\", ", rope.beta_slow);
 }
 
 // What a family cannot express in its config.json.
@@ -314,8 +276,8 @@ void check_model_config(const ModelConfig& config, const std::string& source) {
   check.positive("query_pre_attn_scalar", config.query_pre_attn_scalar);
   check.zero_or_positive("attn_logit_softcapping", config.attn_softcap);
   check.zero_or_positive("final_logit_softcapping", config.final_softcap);
-  check_rope(config.rope_full, "rope_theta", check, source);
-  check_rope(config.rope_sliding, "rope_local_base_freq", check, source);
+  check_rope_spec(config.rope_full, source + ": rotation of full layers");
+  check_rope_spec(config.rope_sliding, source + ": rotation of sliding layers");
   check.within("hidden_size_per_layer_input", config.per_layer_size, 0, kMostHidden);
   if (config.per_layer_size > 0) {
     check.within("vocab_size_per_layer_input", config.per_layer_vocab, 1, kMostVocab);

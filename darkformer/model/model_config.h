@@ -107,7 +107,8 @@ std::vector<LayerKind> default_layer_kinds(Family family,
                                            std::int64_t pattern);
 std::int64_t default_pattern(Family family);
 
-inline constexpr std::int64_t kMostLayers = 10'000;  // far above any model
+// Far above any model.
+inline constexpr std::int64_t kMostLayers = 10'000, kMostPositions = std::int64_t{1} << 40;
 
 // How many layers use the keys of the layer that owns this one's.
 std::int64_t key_group_size(const ModelConfig& config, std::int64_t layer);

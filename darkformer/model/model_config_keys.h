@@ -19,4 +19,9 @@ inline bool has_object(const OrderedJson& object, const char* key) {
   return found != object.end() && found->is_object();
 }
 
+inline bool is_null(const OrderedJson& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_null();
+}
+
 }  // namespace darkformer::config_keys

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/json.h"
 #include "darkformer/base/mapped_file.h"
 #include "darkformer/base/printable.h"
 #include "darkformer/model/attention_spec_json.h"
+#include "darkformer/model/field_checks.h"
 #include "darkformer/model/model_config.h"
 #include "darkformer/model/model_config_keys.h"
-#include "darkformer/model/rope_json.h"
+#include "darkformer/model/model_config_ropes.h"
 
 namespace darkformer {
 namespace {
@@ -56,7 +58,7 @@ class ConfigReader {
     read_gemma4();
     read_softcaps();
     read_layer_kinds();
-    read_rope();
+    read_ropes(*text_, source_, config_);
     read_ids();
     config_.architectures = read_strings(document_, "architectures", source_);
     if (config_.architectures.empty()) {
@@ -159,10 +161,7 @@ class ConfigReader {
     }
   }
 
-  bool is_null(const char* key) const {
-    const auto found = text_->find(key);
-    return found != text_->end() && found->is_null();
-  }
+  bool is_null(const char* key) const { return config_keys::is_null(*text_, key); }
 
   void read_heads() {
     const bool gemma = config_.parts().scales_embedding;
@@ -181,15 +180,22 @@ class ConfigReader {
     }
   }
 
+  // null is none, which is 0 here and nowhere in a file.
+  std::int64_t size_or_none(const char* key, std::int64_t fallback) const {
+    const std::int64_t size = is_null(key) ? 0 : field(key, fallback);
+    require(size != 0 || is_null(key) || !text_->contains(key), source_, ": \"", key,
+            "\" is 0; wanted a size, or null for that of the other layers");
+    return size;
+  }
+
   void read_gemma4() {
     if (config_.family != Family::kGemma4) {
       return;
     }
-    config_.full_head_dim =
-        is_null("global_head_dim") ? 0 : field("global_head_dim", config_.full_head_dim);
+    config_.full_head_dim = size_or_none("global_head_dim", config_.full_head_dim);
     config_.keys_are_values = field("attention_k_eq_v", false);
     config_.full_kv_heads =
-        config_.keys_are_values ? field("num_global_key_value_heads", std::int64_t{0}) : 0;
+        config_.keys_are_values ? size_or_none("num_global_key_value_heads", 0) : 0;
     config_.shared_layers = field("num_kv_shared_layers", std::int64_t{0});
     config_.wide_shared_layers = field("use_double_wide_mlp", false);
     config_.per_layer_size = is_null("hidden_size_per_layer_input")
@@ -227,8 +233,8 @@ class ConfigReader {
     config_.attention.resize(config_.layers);
     choose_layer_kinds();
     require(config_.layer_kinds.size() == config_.attention.size(), source_,
-            ": \"layer_types\" has ", config_.layer_kinds.size(), " entries for ", config_.layers,
-            " layers");
+            ": \"layer_types\" has ", count_text(config_.layer_kinds.size(), "entry", "entries"),
+            " for ", count_text(config_.layers, "layer"));
   }
 
   void choose_layer_kinds() {
@@ -264,11 +270,12 @@ class ConfigReader {
   void read_qwen_layer_kinds() {
     constexpr std::int64_t kDefaultWindow = 4096, kDefaultFirst = 28;
     const bool slides = field("use_sliding_window", false) && !is_null("sliding_window");
+    const std::int64_t first = field("max_window_layers", kDefaultFirst);
+    FieldChecks(source_).zero_or_positive("max_window_layers", static_cast<double>(first));
     config_.sliding_window = slides ? field("sliding_window", kDefaultWindow) : 0;
     if (read_layer_types()) {
       return;
     }
-    const std::int64_t first = field("max_window_layers", kDefaultFirst);
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       config_.layer_kinds.push_back(slides && i >= first ? LayerKind::kSliding : LayerKind::kFull);
     }
@@ -295,38 +302,6 @@ class ConfigReader {
       require(pattern >= 1, source_, ": \"", key, "\" is ", pattern, "; wanted 1 or more");
     }
     return pattern;
-  }
-
-  RopeSpec rope_from(const OrderedJson& object, const RopeSpec& fallback) const {
-    return read_rope_spec(object, fallback.base, config_.max_positions, source_);
-  }
-
-  void read_rope() {
-    RopeSpec full = config_.rope_full, sliding = config_.rope_sliding;
-    full.base = field("rope_theta", full.base);
-    sliding.base = field("rope_local_base_freq", sliding.base);
-    const bool two = config_.family == Family::kGemma3 || config_.family == Family::kGemma4;
-    const auto filled = [&](const char* key) {
-      require(!text_->contains(key) || is_null(key) || has_object(*text_, key), source_, ": \"",
-              key, "\" must be an object");
-      return has_object(*text_, key) && !(*text_)[key].empty();
-    };
-    if (filled("rope_scaling")) {  // transformers lets it win over rope_parameters
-      full = rope_from((*text_)["rope_scaling"], full);
-    } else if (filled("rope_parameters")) {
-      const OrderedJson& both = (*text_)["rope_parameters"];
-      const bool nested = has_object(both, kFullName) || has_object(both, kSlidingName);
-      require(two || !nested, source_, ": \"rope_parameters\" has a part for each kind of layer; ",
-              config_.parts().model_type, " has one rotation for all");
-      full = !nested                       ? rope_from(both, full)
-             : has_object(both, kFullName) ? rope_from(both[kFullName], full)
-                                           : full;
-      if (has_object(both, kSlidingName)) {
-        sliding = rope_from(both[kSlidingName], sliding);
-      }
-    }
-    config_.rope_full = full;
-    config_.rope_sliding = two ? sliding : full;
   }
 
   std::int64_t id_or_none(const char* key, std::int64_t fallback) const {
@@ -381,8 +356,9 @@ class ConfigReader {
   void read_converted_layers(const OrderedJson& section, const std::string& where) {
     const auto layers = section.find("layers");
     require(layers != section.end() && layers->is_array(), where, ": \"layers\" must be a list");
-    require(layers->size() == config_.attention.size(), where, ": \"layers\" has ", layers->size(),
-            " entries, the model has ", config_.layers, " layers");
+    require(layers->size() == config_.attention.size(), where, ": \"layers\" has ",
+            count_text(layers->size(), "entry", "entries"), ", the model has ",
+            count_text(config_.layers, "layer"));
     for (std::size_t i = 0; i < layers->size(); ++i) {
       config_.attention[i] =
           read_attention_spec((*layers)[i], config_.head_dim_of(static_cast<std::int64_t>(i)),

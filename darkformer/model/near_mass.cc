@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/ops/linear.h"
 
@@ -65,7 +66,7 @@ void NearMass::add(const Tensor& q, const Tensor& k) {
 
 std::vector<double> NearMass::mean() const {
   require(tokens_ > 0, "layer ", shape_.layer, ": no token sees a key beyond a window of ", window_,
-          " and ", sinks_, " sinks; read longer stretches (--context)");
+          " and ", count_text(sinks_, "sink"), "; read longer stretches (--context)");
   const Tensor mean = sums_ / tokens_;
   return {mean.data_ptr<double>(), mean.data_ptr<double>() + mean.numel()};
 }

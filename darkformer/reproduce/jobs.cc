@@ -16,6 +16,7 @@
 #include <set>
 #include <thread>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/folder_lock.h"
 #include "darkformer/base/interrupt.h"
@@ -102,9 +103,8 @@ class Runner {
       }
     }
     if (interrupted()) {
-      throw Interrupted(concat("stopped; ", done_.size(),
-                               done_.size() == 1 ? " job is" : " jobs are",
-                               " done, the same command goes on"));
+      throw Interrupted(concat("stopped with ", count_text(done_.size(), "job"),
+                               " done; the same command goes on"));
     }
     require(failure_.empty(), failure_);
   }

@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "darkformer/base/checksum.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/text/shared_batch.h"
 
@@ -48,7 +49,7 @@ void BatchStream::restore(const DataPosition& position) {
           "the run began with");
   require(position.epoch >= 0 && position.index >= 0 && position.index < windows_.size(),
           "the data position (epoch ", position.epoch, ", window ", position.index,
-          ") is outside the ", windows_.size(), " windows of the training part");
+          ") is outside the ", count_text(windows_.size(), "window"), " of the training part");
   prefetcher_.reset();
   position_ = position;
   start();

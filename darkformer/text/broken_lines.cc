@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 
 namespace darkformer {
@@ -23,7 +24,8 @@ std::string one_line(std::string reason) {
 }  // namespace
 
 std::string ReadReport::summary() const {
-  std::string text = concat(file, ": ", documents, " documents from ", lines, " lines");
+  std::string text =
+      concat(file, ": ", count_text(documents, "document"), " from ", count_text(lines, "line"));
   if (broken_lines > 0) {
     text += concat(", ", broken_lines, " broken (first: line ", first_broken_line, ": ",
                    first_broken_reason, ")");
@@ -46,9 +48,9 @@ void BrokenLines::finish() const {
 void BrokenLines::check(std::int64_t lines) const {
   const auto share = static_cast<std::int64_t>(limit_.fraction * static_cast<double>(lines));
   const std::int64_t allowed = std::max(limit_.at_least, share);
-  require(report_.broken_lines <= allowed, report_.file, ": ", report_.broken_lines,
-          " broken lines in the first ", report_.lines, " (", allowed,
-          " allowed); the first is line ", report_.first_broken_line, ": ",
+  require(report_.broken_lines <= allowed, report_.file, ": ",
+          count_text(report_.broken_lines, "broken line"), " in the first ", report_.lines, " (",
+          allowed, " allowed); the first is line ", report_.first_broken_line, ": ",
           report_.first_broken_reason);
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 
 namespace darkformer {
@@ -100,8 +101,8 @@ class PlainBytes final : public ByteSource {
 };
 
 [[noreturn]] void fail_cut_short(const InputFile& file, const char* kind) {
-  fail(file.name(), ": the ", kind, " data ends too early, after ", file.used(),
-       " bytes; the file is cut short, fetch it again");
+  fail(file.name(), ": the ", kind, " data ends too early, after ", count_text(file.used(), "byte"),
+       "; the file is cut short, fetch it again");
 }
 
 [[noreturn]] void fail_corrupt(const InputFile& file, const char* kind, const char* reason) {

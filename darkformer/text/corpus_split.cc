@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 
 namespace darkformer {
@@ -79,7 +80,7 @@ void split_windows(const std::shared_ptr<const PackedTokens>& tokens,
   const std::int64_t count = count_windows(all->size(), options.context);
   const auto share =
       static_cast<std::int64_t>(std::llround(options.held_out * static_cast<double>(count)));
-  require(count >= 2, "the corpus has ", count, " windows of ", options.context + 1,
+  require(count >= 2, "the corpus has ", count_text(count, "window"), " of ", options.context + 1,
           " tokens, too few to hold some out; take a shorter context or more text");
   const std::int64_t held_out = std::clamp<std::int64_t>(share, 1, count - 1);
   const Permutation order(static_cast<std::uint64_t>(count), Philox(0, kSplitStream));
@@ -92,8 +93,8 @@ void require_windows(const WindowSet& windows,
                      const SplitOptions& options,
                      std::int64_t tokens) {
   require(windows.size() > 0, "the ", side, " has no window of ", options.context + 1,
-          " tokens (the corpus has ", tokens,
-          " tokens); take a shorter context, more text or another held-out share");
+          " tokens (the corpus has ", count_text(tokens, "token"),
+          "); take a shorter context, more text or another held-out share");
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ TEST_F(CorpusSplitTest, TooLittleText) {
   EXPECT_EQ(error({.context = 11}), "");
   EXPECT_TRUE(contains(error({.context = 12}), "the training part has no window of 13 tokens"));
   EXPECT_TRUE(contains(error({.context = 6, .held_out = 0.5}),
-                       "1 windows of 7 tokens, too few to hold some out"));
+                       "1 window of 7 tokens, too few to hold some out"));
   EXPECT_TRUE(contains(error({.context = 2, .held_out = 0.5, .unit = SplitUnit::kDocument}),
                        "has no window"));
   EXPECT_TRUE(contains(error({.context = 0}), "at least 1 token"));

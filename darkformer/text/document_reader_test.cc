@@ -159,7 +159,7 @@ TEST_F(DocumentReaderTest, AHopelessFileFailsEarly) {
 TEST_F(DocumentReaderTest, TheLimitCanBeSet) {
   ReaderOptions strict;
   strict.broken = {0, 0};
-  EXPECT_TRUE(contains(error("a.jsonl", lines(1000, 1), strict), "1 broken lines"));
+  EXPECT_TRUE(contains(error("a.jsonl", lines(1000, 1), strict), "1 broken line in"));
   ReaderOptions loose;
   loose.broken = {1, 0};
   EXPECT_EQ(read("a.jsonl", lines(1, 5000), loose).size(), 1U);

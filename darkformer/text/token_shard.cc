@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 
 namespace darkformer {
@@ -207,10 +208,11 @@ void TokenShard::read_header() {
   const std::uint64_t id_bytes = header.tokens * token_bytes_;
   documents_offset_ = sizeof(Header) + id_bytes + padding(id_bytes);
   const std::uint64_t size = documents_offset_ + header.documents * kDocumentBytes;
-  require(file_.size() >= size, name, ": the token shard is cut short: ", file_.size(),
-          " bytes of ", size, kMakeAgain);
-  require(file_.size() == size, name, ": the token shard has ", file_.size() - size,
-          " bytes too many", kMakeAgain);
+  require(file_.size() >= size, name,
+          ": the token shard is cut short: ", count_text(file_.size(), "byte"), " of ", size,
+          kMakeAgain);
+  require(file_.size() == size, name, ": the token shard has ",
+          count_text(file_.size() - size, "byte"), " too many", kMakeAgain);
 }
 
 // The ends rise strictly up to the number of tokens, so no document can lead outside the file.

@@ -121,7 +121,7 @@ TEST_F(TokenShardTest, CutShortAtEveryByte) {
         << size << " bytes";
     EXPECT_TRUE(contains(message, "a.tokens: "));
   }
-  EXPECT_TRUE(contains(open_error(whole + "x", ShardCheck::kFast), "1 bytes too many"));
+  EXPECT_TRUE(contains(open_error(whole + "x", ShardCheck::kFast), "1 byte too many"));
 }
 
 TEST_F(TokenShardTest, AFlippedBitInAnyByteIsFound) {

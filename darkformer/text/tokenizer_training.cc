@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/text/utf8.h"
 
@@ -307,8 +308,8 @@ TokenizerModel TokenizerTrainer::train(const TokenizerTrainingOptions& options) 
   model.pieces = fixed_pieces();
   const std::size_t wanted = options.pieces > 0 ? static_cast<std::size_t>(options.pieces) : 0;
   const std::size_t least = model.pieces.size() + characters.size();
-  require(wanted >= least, "tokenizer training: ", options.pieces,
-          " pieces are too few; this text needs at least ", least,
+  require(wanted >= least, "tokenizer training: a vocabulary of ",
+          count_text(options.pieces, "piece"), " is too small; this text needs at least ", least,
           " (specials, bytes, characters)");
   PairTable table(words, characters, options.longest_piece);
   while (model.pieces.size() + characters.size() < wanted) {

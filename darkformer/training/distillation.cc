@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/model/decoder.h"
 
@@ -84,7 +85,7 @@ DistillationTerm distill(const Decoder& model,
 double distill_attention(Decoder& model, Decoder& teacher, const Tensor& inputs, double weight) {
   const ModelConfig &config = model.config(), &other = teacher.config();
   require(config.layers == other.layers && config.hidden_size == other.hidden_size,
-          "the teacher has ", other.layers, " layers of width ", other.hidden_size,
+          "the teacher has ", count_text(other.layers, "layer"), " of width ", other.hidden_size,
           ", the model has ", config.layers, " of width ", config.hidden_size,
           "; to match their attention they must be the same");
   const std::int64_t converted = converted_layers(model);

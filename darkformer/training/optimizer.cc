@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/safetensors.h"
 #include "darkformer/checkpoint/tensor_bytes.h"
@@ -94,8 +95,8 @@ void Optimizer::load(const fs::path& file, std::int64_t steps) {
       wanted += 2;
     }
   }
-  require(saved.tensors().size() == wanted, file.string(), ": holds ", saved.tensors().size(),
-          " tensors, wanted ", wanted,
+  require(saved.tensors().size() == wanted, file.string(), ": holds ",
+          count_text(saved.tensors().size(), "tensor"), ", wanted ", wanted,
           "; the run trains other parameters now than when it was saved");
   steps_ = steps;
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <iomanip>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/interrupt.h"
 #include "darkformer/base/log.h"
@@ -69,9 +70,9 @@ class Run {
  private:
   void resume(const Checkpoint& start) {
     if (start.state.step > options_.steps) {
-      throw UsageError(concat(options_.folder.string(), ": the run has done ", start.state.step,
-                              " steps already, more than the ", options_.steps,
-                              " that are wanted (--steps)"));
+      throw UsageError(concat(options_.folder.string(), ": the run has done ",
+                              count_text(start.state.step, "step"), " already, more than the ",
+                              options_.steps, " that are wanted (--steps)"));
     }
     trainer_.restore(start.state);
     trainer_.optimizer().load(start.folder / "optimizer.safetensors", start.state.optimizer_steps);
