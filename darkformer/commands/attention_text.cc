@@ -19,6 +19,7 @@ std::string attention_text(const AttentionSpec& spec) {
     text +=
         spec.window > 0 ? concat(", window ", spec.window, spec.gate ? " with a gate" : "") : "";
     text += spec.sinks > 0 ? concat(", ", spec.sinks, " sinks") : "";
+    text += spec.far == FarKeys::kAll ? ", features over the near keys too" : "";
     text += spec.near == NearKernel::kModel ? ", near keys by the model's own kernel" : "";
     text += spec.folded ? ", its factor folded into the projections" : "";
   }

@@ -7,7 +7,8 @@
 //   u_q = r Mq (q - a)      u_k = r Mk (k - b)      m = r Mq a
 //   ln phi_q_j = w_j . u_q - |u_q|^2 / 2 + lambda_j / 2
 //   ln phi_k_j = w_j . u_k - |u_k|^2 / 2 + lambda_j / 2 + m . u_k
-//   far:  weights sum_j phi_q_j phi_k_j / F over the far keys              -> o_far, log Zf
+//   far:  weights sum_j phi_q_j phi_k_j / F over the far keys              -> o_far, log Zf;
+//         with far_all over all keys that the query sees, the near ones too
 //   near: weights exp((u_q + m) . u_k) over the window and the sinks        -> o_near, log Zn;
 //         with model_near exp(scale q . (k - b)), the model's own: b changes all of a query's
 //         alike, so that log Zn leaves out what log Zf leaves out
@@ -32,6 +33,7 @@ struct DarkAttention {
   bool causal = true;
   std::size_t window = 0, sinks = 0;
   bool model_near = false;  // near keys by the model's own kernel, not through the factor
+  bool far_all = false;     // the far field sees the near keys too
   std::size_t chunk = 0;    // keys per block of the far field; 0 chooses
 };
 

@@ -88,16 +88,19 @@ class Reference {
   Vector o, dq, dk, dv;
 
  private:
-  enum class Field { kNone, kNear, kFar };
+  // Which fields of query t hold a key.
+  struct Fields {
+    bool near, far;
+  };
 
-  Field field(std::size_t t, std::size_t key) const {
+  Fields fields(std::size_t t, std::size_t key) const {
     const auto p = static_cast<std::ptrdiff_t>(t + s.S) - static_cast<std::ptrdiff_t>(s.T);
     const auto j = static_cast<std::ptrdiff_t>(key);
     if (s.causal && j > p) {
-      return Field::kNone;
+      return {false, false};
     }
     const bool near = key < s.sinks || (s.causal && j > p - static_cast<std::ptrdiff_t>(s.window));
-    return near ? Field::kNear : Field::kFar;
+    return {near, s.far_all || !near};
   }
 
   Parameter& key_map() { return key_factor.present ? key_factor : factor; }
@@ -174,9 +177,10 @@ class Reference {
       full[r] += center_map[r];
     }
     for (std::size_t j = 0; j < s.S; ++j) {
-      if (field(t, j) == Field::kNear) {
+      if (fields(t, j).near) {
         near[j] = s.model_near ? model_logit(t, j) : dot(full.data(), u_k[j].data(), s.R);
-      } else if (field(t, j) == Field::kFar) {
+      }
+      if (fields(t, j).far) {
         far[j] = pair_logit(log_phi_q, log_phi_k[j]);
       }
     }

@@ -139,15 +139,16 @@ struct Step {
     }
   }
 
-  // The key that leaves the window (without one: the new key) enters the sums, unless it is a sink.
+  // The key that leaves the window (without one, or with far_all: the new key) enters the sums,
+  // unless it is a sink.
   void absorb() {
-    const std::int64_t leaving = position - static_cast<std::int64_t>(s.window);
-    if (leaving < static_cast<std::int64_t>(s.sinks)) {
+    const std::int64_t leaving = position - static_cast<std::int64_t>(far_delay(s));
+    if (leaving < static_cast<std::int64_t>(far_skip(s))) {
       return;
     }
     float* key = x.data();
     float* value = x.data() + s.D;
-    if (s.window == 0) {
+    if (far_delay(s) == 0) {
       read(in.k.row(b, g, 0), in.k.element, key_center(), s.D, key);
       read(in.v.row(b, g, 0), in.v.element, nullptr, s.Dv, value);
     } else {

@@ -154,6 +154,8 @@ TEST(DarkAttention, EqualsTheReferenceOnEveryTarget) {
     expect_reference(read_problem("B1 H2 G1 T30 D9 F11 chunk7 window5 sinks2 factor headgate"));
     expect_reference(
         read_problem("B1 H2 G1 T30 D9 F11 R4 chunk7 window5 sinks2 factor keycenter modelnear"));
+    expect_reference(
+        read_problem("B1 H2 G1 T30 D9 F11 R4 chunk7 window5 sinks2 factor keycenter farall"));
   });
 }
 
@@ -166,6 +168,8 @@ TEST(DarkAttention, EqualsTheReferenceAtEveryThreadCount) {
         read_problem("B1 H2 G1 T70 D8 F9 chunk4 window9 sinks2 factor querycenter keycenter"));
     expect_reference(
         read_problem("B1 H4 G2 T70 D8 F9 chunk4 window9 sinks2 factor keycenter modelnear"));
+    expect_reference(
+        read_problem("B1 H4 G2 T70 D8 F9 chunk4 window9 sinks2 factor keycenter farall"));
   });
 }
 
@@ -244,7 +248,8 @@ void expect_same_prefix(const DarkProblem& p, const DarkProblem& changed, std::s
 TEST(DarkAttention, IsCausalToTheBit) {
   for (const char* line : {"B1 H2 G1 T50 D8 F12 chunk16 factor querycenter keycenter",
                            "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor",
-                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor modelnear"}) {
+                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor modelnear",
+                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor farall"}) {
     for (const float size : {2.0F, 14.0F}) {
       on_every_thread_count([&] {
         const DarkProblem p = read_problem(line, size);

@@ -82,7 +82,11 @@ TEST(DarkDecode, AnyDivisionEqualsOnePass) {
         "D8 Dv6 F12 R5 chunk8 window7 sinks3 factor querycenter keycenter headgate modelnear",
         "N4 D8 F12 chunk8 window5 factor keyfactor modelnear",
         "D8 F12 chunk8 sinks3 factor keycenter modelnear",
-        "D8 F12 chunk8 window7 querycenter keycenter modelnear"}) {
+        "D8 F12 chunk8 window7 querycenter keycenter modelnear",
+        "D8 Dv6 F12 R5 chunk8 window7 sinks3 factor querycenter keycenter headgate farall",
+        "N4 D8 F12 chunk8 window5 factor keyfactor modelnear farall",
+        "D8 F12 chunk8 sinks3 factor keycenter farall", "D8 F12 window1 weights farall",
+        "D8 F12 chunk8 factor farall"}) {
     const DarkProblem p = read_problem("B2 H4 G2 T" + std::to_string(T) + " " + options);
     SCOPED_TRACE(p.name);
     const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
@@ -129,7 +133,7 @@ TEST(DarkDecode, EveryChunkAndThreadCountAgree) {
 }
 
 TEST(DarkDecode, EveryThreadCountAndTarget) {
-  for (const char* near : {"", " modelnear"}) {
+  for (const char* near : {"", " modelnear", " farall"}) {
     const DarkProblem p = read_problem(
         std::string("B1 H4 G2 T20 D8 F12 chunk8 window4 sinks1 factor querycenter keycenter") +
         near);

@@ -177,8 +177,8 @@ FeatureAttentionInputs far_field_inputs(const DarkAttention& s,
   far.B = s.B, far.H = s.H, far.N = s.N, far.T = s.T, far.S = s.S;
   far.Dq = s.D, far.Dk = s.R, far.Dv = s.Dv, far.F = s.F;
   far.key_heads = mapped ? s.N : s.G, far.value_heads = s.G;
-  far.causal = s.causal, far.delay = std::min(s.window, s.S), far.skip = std::min(s.sinks, s.S),
-  far.chunk = s.chunk;
+  far.causal = s.causal, far.delay = std::min(far_delay(s), s.S),
+  far.skip = std::min(far_skip(s), s.S), far.chunk = s.chunk;
   far.q = in.q, far.v = in.v;
   if (mapped) {
     far.k = contiguous_heads<const float>(cache.keys.data(), s.N, s.S, s.R);

@@ -74,7 +74,7 @@ inline DarkProblem read_problem(const ShapeLine& line, float size = 2.0F) {
   s.F = line.size("F"), s.R = line.size("R", s.D);
   s.window = line.size("window"), s.sinks = line.size("sinks"), s.chunk = line.size("chunk");
   s.causal = !line.flag("full");
-  s.model_near = line.flag("modelnear");
+  s.model_near = line.flag("modelnear"), s.far_all = line.flag("farall");
   s.scale = 1.0F / std::sqrt(static_cast<float>(s.D));
   fill_problem(p, line, size);
   return p;
