@@ -27,7 +27,7 @@ inline std::size_t far_skip(const DarkAttention& shape) {
 
 // True where the near field sees queries and keys through the factor.
 inline bool maps_near_field(const DarkAttention& shape, const DarkInputs& in) {
-  return in.parameters.factor != nullptr && !shape.model_near;
+  return in.parameters.factor != nullptr && !shape.model_near && !shape.softmax_features;
 }
 
 // The kv head of parameter group n.
