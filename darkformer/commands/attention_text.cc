@@ -20,6 +20,7 @@ std::string attention_text(const AttentionSpec& spec) {
     text +=
         spec.window > 0 ? concat(", window ", spec.window, spec.gate ? " with a gate" : "") : "";
     text += spec.sinks > 0 ? ", " + count_text(spec.sinks, "sink") : "";
+    text += spec.far == FarKeys::kAll ? ", features over the near keys too" : "";
     text += spec.near == NearKernel::kModel ? ", near keys by the model's own kernel" : "";
     text += spec.learned_draws ? ", learned draws" : "";
     text += spec.folded ? ", its factor folded into the projections" : "";

@@ -14,8 +14,8 @@ namespace darkformer {
 namespace {
 
 // Options of features mean nothing to the kinds that have none.
-constexpr std::array<const char*, 14> kOfFeatures = {
-    "features",   "rank",      "rank-share", "window", "sinks",     "near", "gate",
+constexpr std::array<const char*, 15> kOfFeatures = {
+    "features",   "rank",      "rank-share", "window", "sinks",     "near", "far-keys", "gate",
     "gate-scale", "gate-bias", "centre",     "init",   "placement", "rope", "iid"};
 
 bool is_of_features(const std::string& name) {
@@ -34,9 +34,11 @@ void check_gate(const ConvertOptions& o, const Context& context) {
   }
 }
 
-void check_near(const ConvertOptions& o) {
-  if (o.near && o.window == 0 && o.sinks == 0) {
-    throw UsageError("--near is about the exact keys; give --window or --sinks");
+void check_near(const ConvertOptions& o, const Context& context) {
+  for (const char* name : {"near", "far-keys"}) {
+    if (was_given(context, name) && o.window == 0 && o.sinks == 0) {
+      throw UsageError(concat("--", name, " is about exact keys; give --window or --sinks"));
+    }
   }
 }
 
@@ -82,7 +84,7 @@ void check_kind(const ConvertOptions& o, const Context& context) {
   }
   check_rank(o);
   check_gate(o, context);
-  check_near(o);
+  check_near(o, context);
   if (o.clip && !(*o.clip > 0.0)) {
     throw UsageError(concat("--clip: wanted a number above 0, got ", *o.clip));
   }
@@ -199,6 +201,7 @@ AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config, std::i
   spec.rope = o.rope == "before" ? RopeOrder::kBefore : RopeOrder::kAfter;
   spec.folded = config.attention[static_cast<std::size_t>(layer)].folded;
   spec.near = near_kernel_of(o, spec);
+  spec.far = o.far_keys == "all" ? FarKeys::kAll : FarKeys::kBeyond;
   try {
     check_attention_spec(spec, head_dim, "this conversion");
   } catch (const Error& error) {

@@ -22,7 +22,7 @@ struct ConvertOptions {
   bool centre = false, iid = false, gate = true;
   std::optional<double> rank_share;
   std::optional<std::string> init, near;
-  std::string placement = "kv-head", rope = "after";
+  std::string placement = "kv-head", rope = "after", far_keys = "beyond";
   std::vector<std::string> layers, keep_exact;
   std::vector<std::filesystem::path> data;
   std::optional<std::filesystem::path> analysis;
@@ -63,6 +63,9 @@ struct ConvertOptions {
           {.choices = {"model", "factor"},
            .empty_means = "model where there is a factor (dark, aderf) after the rotation of a "
                           "layer that is not folded, otherwise factor"});
+    field("far-keys", far_keys,
+          "keys that the features see beside a window or sinks: those beyond, or all",
+          {.choices = {"beyond", "all"}});
     field("gate", gate,
           "with a window: join it to the far field by a learned gate (off: one common normaliser)");
     field("gate-scale", gate_scale,

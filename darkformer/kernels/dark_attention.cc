@@ -14,7 +14,10 @@ std::size_t both_fields(const DarkAttention& s,
                         bool record,
                         FeatureState* state) {
   map_inputs(s, in, cache);
-  const FeatureAttentionInputs far = far_field_inputs(s, in, cache);
+  FeatureAttentionInputs far = far_field_inputs(s, in, cache);
+  if (s.far_all && state != nullptr) {
+    far.skip = s.S - s.T;  // the tokens that the state keeps whole are in its sums already
+  }
   FeatureAttentionOutputs out;
   out.cache = record ? &cache.features : nullptr;
   out.state = state;

@@ -7,11 +7,16 @@
 //   u_q = r Mq (q - a)      u_k = r Mk (k - b)      m = r Mq a
 //   ln phi_q_j = w_j . u_q - |u_q|^2 / 2 + lambda_j / 2
 //   ln phi_k_j = w_j . u_k - |u_k|^2 / 2 + lambda_j / 2 + m . u_k
-//   far:  weights sum_j phi_q_j phi_k_j / F over the far keys              -> o_far, log Zf
+//   far:  weights sum_j phi_q_j phi_k_j / F over the far keys              -> o_far, log Zf;
+//         with far_all over all keys that the query sees, the near ones too
 //   near: weights exp((u_q + m) . u_k) over the window and the sinks        -> o_near, log Zn;
 //         with model_near exp(scale q . (k - b)), the model's own: b changes all of a query's
 //         alike, so that log Zn leaves out what log Zf leaves out
 //   o = g o_near + (1 - g) o_far,   g = sigmoid(c (log Zn - log Zf) + bias) with (c, bias) the gate
+// With softmax_features (Hedgehog) F = 2R features are learned, not drawn, and nothing else of the
+// above but window, sinks, far_all and gate applies; near keys are weighted as by model_near:
+//   phi_q = [softmax(Mq q), softmax(-Mq q)]      phi_k = [softmax(Mk k), softmax(-Mk k)]
+//   far:  weights sum_j phi_q_j phi_k_j
 // Without window and sinks o = o_far. Before the first far key o = o_near. docs/math.md has the
 // derivations.
 #pragma once
@@ -31,13 +36,15 @@ struct DarkAttention {
   float scale = 1.0F;
   bool causal = true;
   std::size_t window = 0, sinks = 0;
-  bool model_near = false;  // near keys by the model's own kernel, not through the factor
-  std::size_t chunk = 0;    // keys per block of the far field; 0 chooses
+  bool model_near = false;        // near keys by the model's own kernel, not through the factor
+  bool far_all = false;           // the far field sees the near keys too
+  bool softmax_features = false;  // needs factor and key_factor, and neither centre nor weights
+  std::size_t chunk = 0;          // keys per block of the far field; 0 chooses
 };
 
 // Parameters are contiguous; null where absent.
 struct DarkParameters {
-  const float* draws = nullptr;         // (N,F,R)
+  const float* draws = nullptr;         // (N,F,R); not with softmax_features
   const float* factor = nullptr;        // (N,R,D); null: R = D, identity
   const float* key_factor = nullptr;    // (N,R,D); null: factor
   const float* log_weights = nullptr;   // (N,F)
@@ -56,13 +63,14 @@ struct DarkInputs {
 // the backward pass.
 struct DarkCache {
   std::vector<float> query_draws, key_draws,
-      bias;                           // (N,F,D), (N,F,R or D), (N,F): base-2 units, scale folded in
-  std::vector<float> mapped_center;   // m (N,R)
-  std::vector<float> key_slope;       // (N,R): what a key's offset takes from m, base-2 units
-  std::vector<float> keys;            // u_k (B,N,S,R): with a factor
-  std::vector<float> near_keys;       // k - b (B,G,S,D): near keys that are not mapped
-  std::vector<float> mapped_queries;  // Mq q (B,H,T,R): with a factor and a near field
-  std::vector<float> o_far, o_near;   // (B,H,T,Dv): with a near field
+      bias;                          // (N,F,D), (N,F,R or D), (N,F): base-2 units, scale folded in
+  std::vector<float> mapped_center;  // m (N,R)
+  std::vector<float> key_slope;      // (N,R): what a key's offset takes from m, base-2 units
+  // u_k (B,N,S,R): with a factor; (B,N,S,D+2) and (B,H,T,D+2): the rows of softmax_features.h
+  std::vector<float> keys, queries;
+  std::vector<float> near_keys;              // k - b (B,G,S,D): near keys that are not mapped
+  std::vector<float> mapped_queries;         // Mq q (B,H,T,R): with a factor and a near field
+  std::vector<float> o_far, o_near;          // (B,H,T,Dv): with a near field
   std::vector<float> log_z_far, log_z_near;  // (B,H,T)
   FeatureCache features;
 };

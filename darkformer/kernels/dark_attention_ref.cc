@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "darkformer/kernels/dark_attention.h"
+#include "darkformer/kernels/softmax_features_ref.h"
 
 namespace darkformer::kernels {
 namespace {
@@ -88,16 +89,19 @@ class Reference {
   Vector o, dq, dk, dv;
 
  private:
-  enum class Field { kNone, kNear, kFar };
+  // Which fields of query t hold a key.
+  struct Fields {
+    bool near, far;
+  };
 
-  Field field(std::size_t t, std::size_t key) const {
+  Fields fields(std::size_t t, std::size_t key) const {
     const auto p = static_cast<std::ptrdiff_t>(t + s.S) - static_cast<std::ptrdiff_t>(s.T);
     const auto j = static_cast<std::ptrdiff_t>(key);
     if (s.causal && j > p) {
-      return Field::kNone;
+      return {false, false};
     }
     const bool near = key < s.sinks || (s.causal && j > p - static_cast<std::ptrdiff_t>(s.window));
-    return near ? Field::kNear : Field::kFar;
+    return {near, s.far_all || !near};
   }
 
   Parameter& key_map() { return key_factor.present ? key_factor : factor; }
@@ -147,7 +151,13 @@ class Reference {
     u_k.assign(s.S, {});
     du_k.assign(s.S, Vector(s.R, 0.0));
     log_phi_k.assign(s.S, Vector(s.F));
+    d_log_phi_k.assign(s.S, Vector(s.F, 0.0));
     for (std::size_t j = 0; j < s.S; ++j) {
+      if (s.softmax_features) {
+        log_phi_k[j] = softmax_logs_ref(&key_factor.value[n * s.R * s.D], s.R,
+                                        centred(in.k, g, j, key_center, g));
+        continue;
+      }
       u_k[j] = map(key_map(), centred(in.k, g, j, key_center, g));
       const double shift =
           dot(center_map.data(), u_k[j].data(), s.R) - 0.5 * dot(u_k[j].data(), u_k[j].data(), s.R);
@@ -162,11 +172,9 @@ class Reference {
   void row(std::size_t t, const float* d_o) {
     const Vector x = centred(in.q, h, t, query_center, n);
     const Vector u_q = map(factor, x);
-    Vector log_phi_q(s.F);
-    for (std::size_t f = 0; f < s.F; ++f) {
-      log_phi_q[f] = dot(&draws.value[(n * s.F + f) * s.R], u_q.data(), s.R) -
-                     0.5 * dot(u_q.data(), u_q.data(), s.R) + 0.5 * log_weights.value[n * s.F + f];
-    }
+    const Vector log_phi_q = s.softmax_features
+                                 ? softmax_logs_ref(&factor.value[n * s.R * s.D], s.R, x)
+                                 : query_logs(u_q);
     const double minus_infinity = -std::numeric_limits<double>::infinity();
     Vector near(s.S, minus_infinity), far(s.S, minus_infinity);
     Vector full = u_q;
@@ -174,9 +182,10 @@ class Reference {
       full[r] += center_map[r];
     }
     for (std::size_t j = 0; j < s.S; ++j) {
-      if (field(t, j) == Field::kNear) {
-        near[j] = s.model_near ? model_logit(t, j) : dot(full.data(), u_k[j].data(), s.R);
-      } else if (field(t, j) == Field::kFar) {
+      if (fields(t, j).near) {
+        near[j] = by_model() ? model_logit(t, j) : dot(full.data(), u_k[j].data(), s.R);
+      }
+      if (fields(t, j).far) {
         far[j] = pair_logit(log_phi_q, log_phi_k[j]);
       }
     }
@@ -193,6 +202,18 @@ class Reference {
       row_backward(way, d_o);
     }
   }
+
+  Vector query_logs(const Vector& u_q) const {
+    Vector logs(s.F);
+    for (std::size_t f = 0; f < s.F; ++f) {
+      logs[f] = dot(&draws.value[(n * s.F + f) * s.R], u_q.data(), s.R) -
+                0.5 * dot(u_q.data(), u_q.data(), s.R) + 0.5 * log_weights.value[n * s.F + f];
+    }
+    return logs;
+  }
+
+  // Are near keys weighted by the model's own kernel?
+  bool by_model() const { return s.model_near || s.softmax_features; }
 
   // scale q . (k - b)
   double model_logit(std::size_t t, std::size_t j) const {
@@ -215,8 +236,11 @@ class Reference {
     for (std::size_t f = 0; f < s.F; ++f) {
       sum[f] = log_q[f] + log_k[f];
     }
-    return log_sum_exp(sum) - std::log(static_cast<double>(s.F));
+    return log_sum_exp(sum) - log_count();
   }
+
+  // Random features are averaged, learned ones added.
+  double log_count() const { return s.softmax_features ? 0.0 : std::log(static_cast<double>(s.F)); }
 
   const double* gate_of(std::size_t t) const {
     static constexpr double kCommonNormaliser[2] = {1.0, 0.0};
@@ -279,18 +303,20 @@ class Reference {
     const Vector d_near_logits =
         logits_backward(way.near, way.log_near, way.o_near, d_near, d_log_near);
     const Vector d_far_logits = logits_backward(way.far, way.log_far, way.o_far, d_far, d_log_far);
-    Vector du_q(s.R, 0.0);
+    Vector du_q(s.R, 0.0), d_log_phi_q(s.F, 0.0);
     for (std::size_t j = 0; j < s.S; ++j) {
-      if (!std::isinf(way.near[j]) && s.model_near) {
+      if (!std::isinf(way.near[j]) && by_model()) {
         model_pair_backward(way.t, j, d_near_logits[j]);
       } else if (!std::isinf(way.near[j])) {
         near_pair_backward(way, j, d_near_logits[j], du_q);
       }
       if (!std::isinf(way.far[j])) {
-        far_pair_backward(way, j, d_far_logits[j], du_q);
+        far_pair_backward(way, j, d_far_logits[j], du_q, d_log_phi_q);
       }
     }
-    const Vector dx = map_backward(factor, way.x, du_q);
+    const Vector dx = s.softmax_features
+                          ? softmax_backward(factor, way.x, way.log_phi_q, d_log_phi_q)
+                          : map_backward(factor, way.x, du_q);
     for (std::size_t d = 0; d < s.D; ++d) {
       dq[((b * s.H + h) * s.T + way.t) * s.D + d] += dx[d];
       query_center.gradient[n * s.D + d] -= dx[d];
@@ -338,11 +364,16 @@ class Reference {
   }
 
   // logit = log sum_f exp(log_phi_q + log_phi_k) - log F
-  void far_pair_backward(const Way& way, std::size_t j, double d_logit, Vector& du_q) {
+  void far_pair_backward(
+      const Way& way, std::size_t j, double d_logit, Vector& du_q, Vector& d_log_phi_q) {
     for (std::size_t f = 0; f < s.F; ++f) {
-      const double part = std::exp(way.log_phi_q[f] + log_phi_k[j][f] -
-                                   std::log(static_cast<double>(s.F)) - way.far[j]);
+      const double part = std::exp(way.log_phi_q[f] + log_phi_k[j][f] - log_count() - way.far[j]);
       const double d_log = d_logit * part;
+      if (s.softmax_features) {
+        d_log_phi_q[f] += d_log;
+        d_log_phi_k[j][f] += d_log;
+        continue;
+      }
       log_weights.gradient[n * s.F + f] += d_log;  // half of lambda on each side
       for (std::size_t r = 0; r < s.R; ++r) {
         const double w = draws.value[(n * s.F + f) * s.R + r];
@@ -354,9 +385,17 @@ class Reference {
     }
   }
 
+  Vector softmax_backward(Parameter& m, const Vector& x, const Vector& logs, const Vector& d_logs) {
+    const std::size_t at = n * s.R * s.D;
+    return softmax_logs_backward_ref(&m.value[at], x, logs, d_logs, &m.gradient[at]);
+  }
+
   void keys_backward() {
     for (std::size_t j = 0; j < s.S; ++j) {
-      const Vector dx = map_backward(key_map(), centred(in.k, g, j, key_center, g), du_k[j]);
+      const Vector x = centred(in.k, g, j, key_center, g);
+      const Vector dx = s.softmax_features
+                            ? softmax_backward(key_factor, x, log_phi_k[j], d_log_phi_k[j])
+                            : map_backward(key_map(), x, du_k[j]);
       for (std::size_t d = 0; d < s.D; ++d) {
         dk[((b * s.G + g) * s.S + j) * s.D + d] += dx[d];
         key_center.gradient[g * s.D + d] -= dx[d];
@@ -371,7 +410,7 @@ class Reference {
 
   std::size_t b = 0, h = 0, n = 0, g = 0;
   Vector center_map, d_center_map;
-  std::vector<Vector> u_k, du_k, log_phi_k;
+  std::vector<Vector> u_k, du_k, log_phi_k, d_log_phi_k;
 };
 
 }  // namespace

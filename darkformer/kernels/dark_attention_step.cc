@@ -7,6 +7,7 @@
 #include "darkformer/kernels/dark_attention.h"
 #include "darkformer/kernels/dark_mapping.h"
 #include "darkformer/kernels/dark_state.h"
+#include "darkformer/kernels/softmax_features.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "darkformer/kernels/dark_attention_step.cc"
@@ -14,7 +15,7 @@
 // Must come after foreach_target.h.
 #include <hwy/highway.h>
 
-#include "darkformer/kernels/feature_blocks-inl.h"
+#include "darkformer/kernels/dithered_sum-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace darkformer::kernels::HWY_NAMESPACE {
@@ -49,60 +50,6 @@ HWY_INLINE void add_scaled(float scale, const float* x, std::size_t count, float
   }
 }
 
-// A uniform in [-1/2, 1/2) for each lane: a hash of (token, element), so that a step gives the same
-// bits after any save and load.
-template <class DU>
-HWY_INLINE hn::Vec<hn::RebindToFloat<DU>> dither(DU du,
-                                                 std::uint32_t token,
-                                                 std::uint32_t element) {
-  const hn::RebindToFloat<DU> d;
-  // Iota of a constant is one; of a variable it is written to memory lane by lane.
-  auto h = hn::Add(hn::Iota(du, 0), hn::Set(du, element + token * 0x9E3779B1U));
-  h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(du, 0x7FEB352DU));
-  h = hn::Mul(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(du, 0x846CA68BU));
-  h = hn::Xor(h, hn::ShiftRight<16>(h));
-  const auto one_to_two = hn::Or(hn::ShiftRight<9>(h), hn::Set(du, 0x3F800000U));
-  return hn::Sub(hn::BitCast(d, one_to_two), hn::Set(d, 1.5F));
-}
-
-// a + b with the last bit rounded at random, without bias: plain rounding always errs to the same
-// side for equal terms, by 1 % after a million of them. err is the exact error of the float sum; s
-// + (err + u ulp) rounds up with probability err / ulp.
-template <class D, class V>
-HWY_INLINE V add_dithered(D d, V a, V b, V uniform) {
-  const hn::RebindToUnsigned<D> du;
-  const V s = hn::Add(a, b);
-  const V part = hn::Sub(s, a);
-  const V err = hn::Add(hn::Sub(a, hn::Sub(s, part)), hn::Sub(b, part));
-  const V exponent = hn::BitCast(d, hn::And(hn::BitCast(du, s), hn::Set(du, 0x7F800000U)));
-  const V ulp = hn::Mul(exponent, hn::Set(d, 0x1p-23F));
-  return hn::Add(s, hn::MulAdd(uniform, ulp, err));
-}
-
-// y <- y + scale x, dithered. `element` numbers the first value of y within the state.
-HWY_INLINE void add_scaled_dithered(float scale,
-                                    const float* x,
-                                    std::size_t count,
-                                    std::uint32_t token,
-                                    std::uint32_t element,
-                                    float* y) {
-  const FloatTag d;
-  const hn::RebindToUnsigned<FloatTag> du;
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto term = hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + i));
-    const auto noise = dither(du, token, element + static_cast<std::uint32_t>(i));
-    hn::StoreU(add_dithered(d, hn::LoadU(d, y + i), term, noise), d, y + i);
-  }
-  const hn::CappedTag<float, 1> one;
-  const hn::RebindToUnsigned<decltype(one)> one_u;
-  for (; i < count; ++i) {
-    const auto noise = dither(one_u, token, element + static_cast<std::uint32_t>(i));
-    y[i] = hn::GetLane(add_dithered(one, hn::Set(one, y[i]), hn::Set(one, scale * x[i]), noise));
-  }
-}
-
 // One (batch, group) of a step.
 struct Step {
   Step(const DarkAttention& shape,
@@ -118,7 +65,7 @@ struct Step {
         b(problem / s.N),
         n(problem % s.N),
         g(key_head(s, n)),
-        root(std::sqrt(s.scale)),
+        root(s.softmax_features ? 1.0F : std::sqrt(s.scale)),
         position(*state.position),
         sum(state.sum + problem * s.F * s.Dv),
         weight(state.weight + problem * s.F),
@@ -139,15 +86,16 @@ struct Step {
     }
   }
 
-  // The key that leaves the window (without one: the new key) enters the sums, unless it is a sink.
+  // The key that leaves the window (without one, or with far_all: the new key) enters the sums,
+  // unless it is a sink.
   void absorb() {
-    const std::int64_t leaving = position - static_cast<std::int64_t>(s.window);
-    if (leaving < static_cast<std::int64_t>(s.sinks)) {
+    const std::int64_t leaving = position - static_cast<std::int64_t>(far_delay(s));
+    if (leaving < static_cast<std::int64_t>(far_skip(s))) {
       return;
     }
     float* key = x.data();
     float* value = x.data() + s.D;
-    if (s.window == 0) {
+    if (far_delay(s) == 0) {
       read(in.k.row(b, g, 0), in.k.element, key_center(), s.D, key);
       read(in.v.row(b, g, 0), in.v.element, nullptr, s.Dv, value);
     } else {
@@ -156,8 +104,7 @@ struct Step {
       read(state.ring_k + slot * s.D, 1, key_center(), s.D, key);
       read(state.ring_v + slot * s.Dv, 1, nullptr, s.Dv, value);
     }
-    map(key_map(), key, u.data());
-    feature_logs(dot(center.data(), u.data(), s.R) - 0.5F * dot(u.data(), u.data(), s.R));
+    key_logs(key);
     raise_scale(integer_scale(highest_log()));
     exponentiate(*log_scale - kKeyRange, *log_scale);
     add_to_sums(value);
@@ -174,7 +121,7 @@ struct Step {
   }
 
  private:
-  // y <- root M x
+  // y <- root M x; the logits of softmax features have no root
   void map(const float* factor, const float* from, float* y) const {
     for (std::size_t r = 0; r < s.R; ++r) {
       y[r] = root * (factor == nullptr ? from[r] : dot(factor + (n * s.R + r) * s.D, from, s.D));
@@ -191,6 +138,25 @@ struct Step {
   const float* key_map() const { return p.key_factor == nullptr ? p.factor : p.key_factor; }
   const float* key_center() const {
     return p.key_center == nullptr ? nullptr : p.key_center + g * s.D;
+  }
+
+  // logs <- log2 phi_k of a centred key
+  void key_logs(const float* key) {
+    map(key_map(), key, u.data());
+    if (s.softmax_features) {
+      softmax_logs(u.data(), s.R, logs.data());
+    } else {
+      feature_logs(dot(center.data(), u.data(), s.R) - 0.5F * dot(u.data(), u.data(), s.R));
+    }
+  }
+
+  // logs <- log2 phi_q of the mapped query but for what log_z adds
+  void query_logs() {
+    if (s.softmax_features) {
+      softmax_logs(u.data(), s.R, logs.data());
+    } else {
+      feature_logs(0.0F);
+    }
   }
 
   // logs <- log2(e) (w . u + shift + lambda / 2)
@@ -269,7 +235,7 @@ struct Step {
     if (absorbed == 0) {
       return 0;
     }
-    feature_logs(0.0F);
+    query_logs();
     const std::int32_t scale = integer_scale(highest_log());
     exponentiate(static_cast<float>(scale) - kQueryRange, static_cast<float>(scale - kQueryLift));
     const float den = dot(logs.data(), weight, s.F);
@@ -284,9 +250,10 @@ struct Step {
     }
     scale_row(far.data(), s.Dv, 1.0F / den);
     const double units = static_cast<double>(scale) + *log_scale - kQueryLift;
-    log_z = static_cast<float>(std::log(static_cast<double>(den)) + units * 0.6931471805599453 -
-                               std::log(static_cast<double>(s.F))) -
-            0.5F * dot(u.data(), u.data(), s.R);
+    log_z = static_cast<float>(std::log(static_cast<double>(den)) + units * 0.6931471805599453);
+    if (!s.softmax_features) {
+      log_z -= std::log(static_cast<float>(s.F)) + 0.5F * dot(u.data(), u.data(), s.R);
+    }
     return 0;
   }
 

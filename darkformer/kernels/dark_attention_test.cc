@@ -46,7 +46,7 @@ DarkResult run(const DarkProblem& p, bool backward = true) {
   if (backward) {
     dark_attention_backward(s, in, contiguous_heads<const float>(r.o.data(), s.H, s.T, s.Dv),
                             contiguous_heads(p.d_o.data(), s.H, s.T, s.Dv), cache,
-                            {r.dq.data(), r.dk.data(), r.dv.data(), r.d_draws.data(),
+                            {r.dq.data(), r.dk.data(), r.dv.data(), wanted(r.d_draws),
                              wanted(r.d_factor), wanted(r.d_key_factor), wanted(r.d_log_weights),
                              wanted(r.d_query_center), wanted(r.d_key_center), wanted(r.d_gate)});
   }
@@ -154,6 +154,10 @@ TEST(DarkAttention, EqualsTheReferenceOnEveryTarget) {
     expect_reference(read_problem("B1 H2 G1 T30 D9 F11 chunk7 window5 sinks2 factor headgate"));
     expect_reference(
         read_problem("B1 H2 G1 T30 D9 F11 R4 chunk7 window5 sinks2 factor keycenter modelnear"));
+    expect_reference(
+        read_problem("B1 H2 G1 T30 D9 F11 R4 chunk7 window5 sinks2 factor keycenter farall"));
+    expect_reference(
+        read_problem("B1 H2 G1 T30 D9 F46 chunk7 window5 sinks2 softmax factor keyfactor"));
   });
 }
 
@@ -166,6 +170,9 @@ TEST(DarkAttention, EqualsTheReferenceAtEveryThreadCount) {
         read_problem("B1 H2 G1 T70 D8 F9 chunk4 window9 sinks2 factor querycenter keycenter"));
     expect_reference(
         read_problem("B1 H4 G2 T70 D8 F9 chunk4 window9 sinks2 factor keycenter modelnear"));
+    expect_reference(
+        read_problem("B1 H4 G2 T70 D8 F9 chunk4 window9 sinks2 factor keycenter farall"));
+    expect_reference(read_problem("B1 H4 G2 T70 D8 F10 chunk4 window9 softmax factor keyfactor"));
   });
 }
 
@@ -244,7 +251,9 @@ void expect_same_prefix(const DarkProblem& p, const DarkProblem& changed, std::s
 TEST(DarkAttention, IsCausalToTheBit) {
   for (const char* line : {"B1 H2 G1 T50 D8 F12 chunk16 factor querycenter keycenter",
                            "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor",
-                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor modelnear"}) {
+                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor modelnear",
+                           "B1 H2 G1 T50 D8 F12 chunk16 window6 sinks2 factor farall",
+                           "B1 H2 G1 T50 D8 F12 chunk16 window6 softmax factor keyfactor"}) {
     for (const float size : {2.0F, 14.0F}) {
       on_every_thread_count([&] {
         const DarkProblem p = read_problem(line, size);
@@ -287,7 +296,8 @@ TEST(DarkAttention, GradientsOfParametersAreOptional) {
   for (const char* line : {"B1 H4 G2 T30 D8 F12 chunk8 weights querycenter keycenter",
                            "B1 H4 G2 T30 D8 F12 R6 chunk8 factor querycenter window4",
                            "B1 H4 G2 T30 D8 F12 chunk8 factor keyfactor keycenter window4",
-                           "B1 H4 G2 T30 D8 F12 R6 chunk8 factor keycenter window4 modelnear"}) {
+                           "B1 H4 G2 T30 D8 F12 R6 chunk8 factor keycenter window4 modelnear",
+                           "B1 H4 G2 T30 D8 F12 chunk8 window4 softmax factor keyfactor"}) {
     const DarkProblem p = read_problem(line);
     const DarkAttention& s = p.shape;
     const DarkResult want = run(p);

@@ -74,15 +74,26 @@ void expect_close(const DarkProblem& p,
 TEST(DarkDecode, AnyDivisionEqualsOnePass) {
   const std::size_t T = 45;
   for (const char* options :
-       {"D8 F12 chunk8", "D8 F12 R5 chunk8 factor keyfactor weights querycenter keycenter",
+       {"D8 F12 chunk8",
+        "D8 F12 R5 chunk8 factor keyfactor weights querycenter keycenter",
         "N4 D8 F12 chunk8 factor querycenter keycenter",
         "D8 Dv6 F12 chunk8 window7 sinks3 factor querycenter keycenter headgate",
-        "D8 F12 chunk8 window7 sinks3 querycenter keycenter", "D8 F12 chunk8 sinks3 factor",
-        "D8 F12 window1", "N4 D8 F12 chunk8 window5 factor keyfactor",
+        "D8 F12 chunk8 window7 sinks3 querycenter keycenter",
+        "D8 F12 chunk8 sinks3 factor",
+        "D8 F12 window1",
+        "N4 D8 F12 chunk8 window5 factor keyfactor",
         "D8 Dv6 F12 R5 chunk8 window7 sinks3 factor querycenter keycenter headgate modelnear",
         "N4 D8 F12 chunk8 window5 factor keyfactor modelnear",
         "D8 F12 chunk8 sinks3 factor keycenter modelnear",
-        "D8 F12 chunk8 window7 querycenter keycenter modelnear"}) {
+        "D8 F12 chunk8 window7 querycenter keycenter modelnear",
+        "D8 Dv6 F12 R5 chunk8 window7 sinks3 factor querycenter keycenter headgate farall",
+        "N4 D8 F12 chunk8 window5 factor keyfactor modelnear farall",
+        "D8 F12 chunk8 sinks3 factor keycenter farall",
+        "D8 F12 window1 weights farall",
+        "D8 F12 chunk8 factor farall",
+        "D8 F12 chunk8 softmax factor keyfactor",
+        "N4 D8 Dv6 F20 chunk8 window5 sinks2 softmax factor keyfactor headgate",
+        "D8 F16 chunk8 window5 softmax factor keyfactor farall"}) {
     const DarkProblem p = read_problem("B2 H4 G2 T" + std::to_string(T) + " " + options);
     SCOPED_TRACE(p.name);
     const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
@@ -129,10 +140,10 @@ TEST(DarkDecode, EveryChunkAndThreadCountAgree) {
 }
 
 TEST(DarkDecode, EveryThreadCountAndTarget) {
-  for (const char* near : {"", " modelnear"}) {
-    const DarkProblem p = read_problem(
-        std::string("B1 H4 G2 T20 D8 F12 chunk8 window4 sinks1 factor querycenter keycenter") +
-        near);
+  for (const char* options : {"querycenter keycenter", "querycenter keycenter modelnear",
+                              "querycenter keycenter farall", "softmax keyfactor"}) {
+    const DarkProblem p =
+        read_problem(std::string("B1 H4 G2 T20 D8 F12 chunk8 window4 sinks1 factor ") + options);
     const DarkReference want = dark_attention_ref(p.shape, p.inputs(), nullptr);
     on_every_target([&] {
       on_every_thread_count([&] {

@@ -7,6 +7,7 @@
 
 #include "darkformer/base/threads.h"
 #include "darkformer/kernels/gemm.h"
+#include "darkformer/kernels/softmax_features.h"
 
 namespace darkformer::kernels {
 namespace {
@@ -93,6 +94,16 @@ void map_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
   }
 }
 
+// All that softmax features need; near keys as they are.
+void map_softmax_features(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
+  softmax_features(s, softmax_queries(s, in), cache.queries, cache.query_draws);
+  softmax_features(s, softmax_keys(s, in), cache.keys, cache.key_draws);
+  if (has_near_field(s)) {
+    cache.near_keys.resize(s.B * s.G * s.S * s.D);
+    copy_centred(in.k, s.B, s.G, s.S, s.D, nullptr, s.G, cache.near_keys.data());
+  }
+}
+
 // mapped_queries <- Mq q
 void map_queries(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
   std::vector<float> q(s.B * s.H * s.T * s.D);
@@ -153,6 +164,10 @@ float key_root(const DarkAttention& shape, const DarkInputs& in) {
 
 void map_inputs(const DarkAttention& shape, const DarkInputs& in, DarkCache& cache) {
   const DarkParameters& p = in.parameters;
+  if (shape.softmax_features) {
+    map_softmax_features(shape, in, cache);
+    return;
+  }
   fold_draws(shape, p, cache);
   map_center(shape, p, cache);
   cache.bias.assign(shape.N * shape.F, 0.0F);
@@ -177,15 +192,21 @@ FeatureAttentionInputs far_field_inputs(const DarkAttention& s,
   far.B = s.B, far.H = s.H, far.N = s.N, far.T = s.T, far.S = s.S;
   far.Dq = s.D, far.Dk = s.R, far.Dv = s.Dv, far.F = s.F;
   far.key_heads = mapped ? s.N : s.G, far.value_heads = s.G;
-  far.causal = s.causal, far.delay = std::min(s.window, s.S), far.skip = std::min(s.sinks, s.S),
-  far.chunk = s.chunk;
+  far.causal = s.causal, far.delay = std::min(far_delay(s), s.S),
+  far.skip = std::min(far_skip(s), s.S), far.chunk = s.chunk;
   far.q = in.q, far.v = in.v;
+  far.query_draws = cache.query_draws.data(), far.key_draws = cache.key_draws.data();
+  if (s.softmax_features) {
+    far.Dq = far.Dk = softmax_row(s);
+    far.q = contiguous_heads<const float>(cache.queries.data(), s.H, s.T, far.Dq);
+    far.k = contiguous_heads<const float>(cache.keys.data(), s.N, s.S, far.Dk);
+    return far;
+  }
   if (mapped) {
     far.k = contiguous_heads<const float>(cache.keys.data(), s.N, s.S, s.R);
   } else {
     far.k = in.k, far.key_center = in.parameters.key_center;
   }
-  far.query_draws = cache.query_draws.data(), far.key_draws = cache.key_draws.data();
   far.query_center = in.parameters.query_center;
   far.bias = cache.bias.data();
   // offset <- log2(e) (m . u - |u|^2 / 2) with u = r (k - b), or the mapped key

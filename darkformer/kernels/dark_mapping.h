@@ -16,9 +16,18 @@ inline bool has_near_field(const DarkAttention& shape) {
   return shape.window > 0 || shape.sinks > 0;
 }
 
+// How many keys before a query, its own included, the far field does not see, and how many at the
+// start it never sees.
+inline std::size_t far_delay(const DarkAttention& shape) {
+  return shape.far_all ? 0 : shape.window;
+}
+inline std::size_t far_skip(const DarkAttention& shape) {
+  return shape.far_all ? 0 : shape.sinks;
+}
+
 // True where the near field sees queries and keys through the factor.
 inline bool maps_near_field(const DarkAttention& shape, const DarkInputs& in) {
-  return in.parameters.factor != nullptr && !shape.model_near;
+  return in.parameters.factor != nullptr && !shape.model_near && !shape.softmax_features;
 }
 
 // The kv head of parameter group n.

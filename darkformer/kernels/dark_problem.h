@@ -26,7 +26,7 @@ struct DarkProblem {
     return {contiguous_heads(q.data(), s.H, s.T, s.D),
             contiguous_heads(k.data(), s.G, s.S, s.D),
             contiguous_heads(v.data(), s.G, s.S, s.Dv),
-            {draws.data(), pointer(factor), pointer(key_factor), pointer(log_weights),
+            {pointer(draws), pointer(factor), pointer(key_factor), pointer(log_weights),
              pointer(query_center), pointer(key_center), pointer(gate), gate_per_token}};
   }
 };
@@ -48,7 +48,7 @@ inline void fill_problem(DarkProblem& p, const ShapeLine& line, float size) {
   p.k = normal_values(s.B * s.G * s.S * s.D, 2, row);
   p.v = normal_values(s.B * s.G * s.S * s.Dv, 3, 1.0F);
   p.d_o = normal_values(s.B * s.H * s.T * s.Dv, 4, 1.0F);
-  p.draws = normal_values(s.N * s.F * s.R, 5, 1.0F);
+  p.draws = normal_values(s.softmax_features ? 0 : s.N * s.F * s.R, 5, 1.0F);
   const auto where = [&](const char* option, std::size_t count, std::uint32_t stream,
                          float spread) {
     return line.flag(option) ? normal_values(count, stream, spread) : std::vector<float>();
@@ -71,10 +71,11 @@ inline DarkProblem read_problem(const ShapeLine& line, float size = 2.0F) {
   s.B = line.size("B"), s.H = line.size("H"), s.G = line.size("G"), s.N = line.size("N", s.G);
   s.T = line.size("T"), s.S = line.size("S", s.T), s.D = line.size("D"),
   s.Dv = line.size("Dv", s.D);
-  s.F = line.size("F"), s.R = line.size("R", s.D);
+  s.softmax_features = line.flag("softmax");
+  s.F = line.size("F"), s.R = s.softmax_features ? s.F / 2 : line.size("R", s.D);
   s.window = line.size("window"), s.sinks = line.size("sinks"), s.chunk = line.size("chunk");
   s.causal = !line.flag("full");
-  s.model_near = line.flag("modelnear");
+  s.model_near = line.flag("modelnear"), s.far_all = line.flag("farall");
   s.scale = 1.0F / std::sqrt(static_cast<float>(s.D));
   fill_problem(p, line, size);
   return p;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "darkformer/kernels/dark_attention.h"
+#include "darkformer/kernels/dark_mapping.h"
 
 namespace darkformer::kernels {
 
@@ -23,7 +24,7 @@ inline Kept kept_values(const DarkAttention& shape, const DarkState& state) {
 
 // Far keys in the sums after `position` tokens.
 inline std::int64_t absorbed_at(const DarkAttention& shape, std::int64_t position) {
-  const auto near = static_cast<std::int64_t>(shape.window + shape.sinks);
+  const auto near = static_cast<std::int64_t>(far_delay(shape) + far_skip(shape));
   return position > near ? position - near : 0;
 }
 

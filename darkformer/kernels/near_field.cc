@@ -219,8 +219,12 @@ void join_fields(const DarkAttention& s,
     std::vector<float> u(s.R);
     for (std::size_t t = 0; t < s.T; ++t) {
       const std::size_t row = bh * s.T + t;
-      mapped_query(s, in, cache, bh / s.H, bh % s.H, t, u.data());
-      cache.log_z_far[row] -= 0.5F * norm_squared(u.data(), s.R);
+      if (s.softmax_features) {
+        cache.log_z_far[row] += std::log(static_cast<float>(s.F));  // a sum, not a mean
+      } else {
+        mapped_query(s, in, cache, bh / s.H, bh % s.H, t, u.data());
+        cache.log_z_far[row] -= 0.5F * norm_squared(u.data(), s.R);
+      }
       const GatePoint gate =
           gate_point(gate_of(s, in.parameters, row), cache.log_z_near[row], cache.log_z_far[row]);
       float* to = o.row(bh / s.H, bh % s.H, t);

@@ -19,9 +19,10 @@ constexpr std::array<std::string_view, 11> kKinds = {"exact",      "performer", 
 constexpr std::array<std::string_view, 3> kPlacements = {"kv-head", "query-head", "layer"};
 constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
 constexpr std::array<std::string_view, 2> kNearKernels = {"factor", "model"};
-constexpr std::array<std::string_view, 13> kKeys = {
-    "attention",   "features",   "rank",   "placement", "rope",          "window", "sinks",
-    "near_kernel", "orthogonal", "centre", "gate",      "learned_draws", "folded"};
+constexpr std::array<std::string_view, 2> kFarKeys = {"beyond", "all"};
+constexpr std::array<std::string_view, 14> kKeys = {
+    "attention", "features",    "rank",     "placement",  "rope",   "window", "sinks",
+    "near_kernel", "far_keys", "orthogonal", "centre", "gate",   "learned_draws", "folded"};
 
 constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
 constexpr std::int64_t kLongestWindow = std::int64_t{1} << 20;  // a state keeps it whole
@@ -170,6 +171,7 @@ AttentionSpec read_attention_spec(const OrderedJson& layer,
   spec.window = number("window", 0);
   spec.sinks = number("sinks", 0);
   spec.near = read_name(layer, "near_kernel", NearKernel::kFactor, kNearKernels, where);
+  spec.far = read_name(layer, "far_keys", FarKeys::kBeyond, kFarKeys, where);
   spec.orthogonal = flag("orthogonal", true);
   spec.centre = flag("centre", false);
   spec.gate = flag("gate", false);
@@ -196,6 +198,9 @@ OrderedJson attention_spec_json(const AttentionSpec& spec) {
   layer["sinks"] = spec.sinks;
   if (spec.near == NearKernel::kModel) {
     layer["near_kernel"] = kNearKernels[static_cast<std::size_t>(spec.near)];
+  }
+  if (spec.far == FarKeys::kAll) {
+    layer["far_keys"] = kFarKeys[static_cast<std::size_t>(spec.far)];
   }
   layer["orthogonal"] = spec.orthogonal;
   if (spec.centre) {

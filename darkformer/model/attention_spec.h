@@ -43,6 +43,9 @@ enum class RopeOrder : std::uint8_t { kAfter, kBefore };
 // or exp(q . k) as the model was trained?
 enum class NearKernel : std::uint8_t { kFactor, kModel };
 
+// Which keys do the features see beside a window and sinks: those beyond them, or all?
+enum class FarKeys : std::uint8_t { kBeyond, kAll };
+
 // The fields below `kind` mean something where has_features(kind), and are at their defaults
 // elsewhere; but `window` is what attention kWindow sees.
 struct AttentionSpec {
@@ -54,6 +57,7 @@ struct AttentionSpec {
   std::int64_t window = 0;                   // keys next to the query that stay exact; 0: none
   std::int64_t sinks = 0;                    // first keys of the sequence that stay exact
   NearKernel near = NearKernel::kFactor;     // "factor", "model"
+  FarKeys far = FarKeys::kBeyond;            // "beyond", "all"
   bool orthogonal = true;
   bool centre = false;  // query_center, key_center
   bool gate = false;    // gate_scale, gate_bias, gate_weight between window and far field

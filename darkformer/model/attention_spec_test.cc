@@ -77,6 +77,7 @@ TEST(AttentionSpec, EveryOptionSurvives) {
           .window = 7,
           .sinks = 2,
           .near = rope == RopeOrder::kBefore ? NearKernel::kFactor : NearKernel::kModel,
+          .far = FarKeys::kAll,
           .orthogonal = false,
           .centre = true,
           .gate = true};
@@ -121,6 +122,8 @@ TEST(AttentionSpec, RefusesWhatMakesNoSense) {
   expect(R"({"attention":"performer","features":4,"window":2,"near_kernel":"model","folded":true})",
          "folded into the projections");
   expect(R"({"attention":"exact","near_kernel":"model"})", "takes no options");
+  expect(R"({"attention":"dark","features":4,"far_keys":"some"})",
+         "\"far_keys\" is some; wanted one of beyond, all");
   expect(R"({"attention":"dark","features":4,"orthogonal":1})", "\"orthogonal\" must be true or");
   expect(R"({"attention":"dark","features":4,"windows":3})", "unknown key \"windows\"");
   expect(R"({"attention":"window"})", "\"window\" is 0");

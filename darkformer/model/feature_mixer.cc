@@ -178,6 +178,7 @@ ops::DarkOptions FeatureMixer::options(const Tensor& q) const {
   o.window = spec_.window;
   o.sinks = spec_.sinks;
   o.model_near = spec_.near == NearKernel::kModel;
+  o.far_all = spec_.far == FarKeys::kAll;
   if (spec_.gate) {
     o.gate = gate(q);
   }

@@ -56,7 +56,6 @@ class FeatureMixer : public Mixer {
                        const at::Tensor& k,
                        const at::Tensor& v,
                        double bias) const;
-  at::Tensor near_share(const at::Tensor& q, const at::Tensor& k) const;
   at::Tensor with_constant_far(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
 
   MixerShape shape_;

@@ -39,28 +39,13 @@ Tensor FeatureMixer::with_gate(const Tensor& q,
   return ops::dark_attention(q, k, v, for_op(draws_), o);
 }
 
-// g of every head and token (B,H,T,1), 1 where there is no far key. The op gives g o_near + (1 - g)
-// o_far; with values that grow with the position (sinks last) o_near is above o_far by one position
-// or more, so the three outputs tell g.
-Tensor FeatureMixer::near_share(const Tensor& q, const Tensor& k) const {
-  const std::int64_t T = k.size(2);
-  Tensor places = at::arange(T, at::kFloat);
-  places.slice(0, 0, std::min(spec_.sinks, T)).fill_(static_cast<double>(T));
-  const Tensor v = places.reshape({1, 1, T, 1}).expand({k.size(0), k.size(1), T, 1}).contiguous();
-  const Tensor both = ops::dark_attention(q, k, v, for_op(draws_), options(q));
-  const Tensor near = with_gate(q, k, v, kShut), far = with_gate(q, k, v, -kShut);
-  const Tensor apart = near - far;
-  const Tensor has_far = apart > 0.5;
-  const Tensor share = (both - far) / at::where(has_far, apart, at::ones_like(apart));
-  return at::where(has_far, share.clamp(0.0, 1.0), at::ones_like(share));
-}
-
 Tensor FeatureMixer::with_constant_far(const Tensor& q, const Tensor& k, const Tensor& v) const {
-  const Tensor far = far_means(v, spec_.window, spec_.sinks, shape_.heads);
+  const bool all = spec_.far == FarKeys::kAll;
+  const Tensor far = far_means(v, all ? 0 : spec_.window, all ? 0 : spec_.sinks, shape_.heads);
   if (spec_.window == 0 && spec_.sinks == 0) {
     return far;
   }
-  const Tensor share = near_share(q, k);
+  const Tensor share = ops::dark_near_share(q, k, for_op(draws_), options(q));
   return share * with_gate(q, k, v, kShut) + (1.0 - share) * far;
 }
 

@@ -104,7 +104,8 @@ class Plain {
       all += estimate * v[s], all_sum += estimate;
       if (is_near(t, s)) {
         near += exact * v[s], near_sum += exact;
-      } else {
+      }
+      if (!is_near(t, s) || spec_.far == FarKeys::kAll) {
         far += estimate * v[s], far_sum += estimate, mean += v[s], ++far_keys;
       }
     }
@@ -157,6 +158,8 @@ TEST(FeatureParts, EachEqualsItsFormula) {
     expect_part(part, common);
     for (AttentionSpec own : {gated_spec(4, 2), common}) {
       own.near = NearKernel::kModel;
+      expect_part(part, own);
+      own.far = FarKeys::kAll;
       expect_part(part, own);
     }
   }

@@ -77,6 +77,10 @@ std::vector<Kind> all_kinds() {
                        s.window = 4, s.sinks = 1, s.gate = true, s.centre = true, s.rank = 3;
                        s.placement = placement, s.near = NearKernel::kModel;
                      })});
+    kinds.push_back({concat("dark_far_all_", static_cast<int>(placement)), dark([=](auto& s) {
+                       s.window = 4, s.sinks = 1, s.gate = true, s.centre = true;
+                       s.placement = placement, s.far = FarKeys::kAll;
+                     })});
   }
   for (const AttentionKind kind : {AttentionKind::kImportance, AttentionKind::kOprf,
                                    AttentionKind::kSderf, AttentionKind::kAderf}) {

@@ -35,7 +35,8 @@ struct KernelCall {
     shape.T = size(s.T), shape.S = size(s.S);
     shape.D = size(s.D), shape.Dv = size(s.Dv), shape.F = size(s.F), shape.R = size(s.R);
     shape.scale = static_cast<float>(s.scale), shape.causal = o.causal,
-    shape.window = size(o.window), shape.sinks = size(o.sinks), shape.model_near = o.model_near;
+    shape.window = size(o.window), shape.sinks = size(o.sinks), shape.model_near = o.model_near,
+    shape.far_all = o.far_all;
     inputs.q = heads_view(all[0]), inputs.k = heads_view(all[1]), inputs.v = heads_view(all[2]);
     inputs.parameters = {pointer_or_null(all[3]), pointer_or_null(all[4]),
                          pointer_or_null(all[5]), pointer_or_null(all[6]),
@@ -81,7 +82,7 @@ struct SavedCache : torch::CustomClassHolder {
 DarkOptions plain_options(const DarkOptions& o) {
   DarkOptions plain;
   plain.causal = o.causal, plain.window = o.window, plain.sinks = o.sinks;
-  plain.model_near = o.model_near;
+  plain.model_near = o.model_near, plain.far_all = o.far_all;
   return plain;
 }
 
@@ -137,7 +138,8 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
                                                                o.causal ? 1 : 0,
                                                                o.window,
                                                                o.sinks,
-                                                               o.model_near ? 1 : 0};
+                                                               o.model_near ? 1 : 0,
+                                                               o.far_all ? 1 : 0};
       context->saved_data["scale"] = s.scale;
     }
     return out;
@@ -159,7 +161,8 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
                          n[9],
                          context->saved_data["scale"].toDouble()};
     DarkOptions o;
-    o.causal = n[10] != 0, o.window = n[11], o.sinks = n[12], o.model_near = n[13] != 0;
+    o.causal = n[10] != 0, o.window = n[11], o.sinks = n[12], o.model_near = n[13] != 0,
+    o.far_all = n[14] != 0;
     const auto cache =
         c10::static_intrusive_pointer_cast<SavedCache>(context->saved_data["cache"].toCapsule());
     const KernelCall call(s, o, variable_list(saved.begin(), saved.begin() + 10));
@@ -232,9 +235,8 @@ DarkPrefill compose(const DarkSizes& s,
                     const DarkOptions& o,
                     const DarkState& state) {
   const auto type = q.scalar_type() == at::kBFloat16 ? at::kFloat : q.scalar_type();
-  DarkPrefill result = dark_composition(s, q.to(type), k.to(type), v.to(type), draws, o, state);
-  result.out = result.out.to(q.scalar_type());
-  return result;
+  DarkComposition result = dark_composition(s, q.to(type), k.to(type), v.to(type), draws, o, state);
+  return {result.out.to(q.scalar_type()), std::move(result.state)};
 }
 
 }  // namespace
@@ -311,6 +313,18 @@ Tensor dark_attention_step(const Tensor& q,
     state[i].copy_(next.state[i]);
   }
   return next.out;
+}
+
+Tensor dark_near_share(const Tensor& q,
+                       const Tensor& k,
+                       const Tensor& draws,
+                       const DarkOptions& o) {
+  const at::NoGradGuard no_gradients;
+  const DarkSizes s = check_dark("dark_near_share", q, k, k, draws, o);
+  require(o.window > 0 || o.sinks > 0, "dark_near_share: there is neither a window nor a sink");
+  check_has_values("dark_near_share", q);
+  const auto type = q.scalar_type() == at::kBFloat16 ? at::kFloat : q.scalar_type();
+  return dark_composition(s, q.to(type), k.to(type), k.to(type), draws, o, {}).share;
 }
 
 std::int64_t vanished_rows() {

@@ -25,6 +25,7 @@ struct DarkOptions {
   std::int64_t window = 0;
   std::int64_t sinks = 0;
   bool model_near = false;  // window and sinks by the model's own kernel, not through the factor
+  bool far_all = false;     // the features see the keys of the window and the sinks too
 };
 
 // out (B,H,T,Dv) from q (B,H,T,D), k (B,G,S,D), v (B,G,S,Dv), draws (N,F,R): the formulas of
@@ -61,6 +62,13 @@ at::Tensor dark_attention_step(const at::Tensor& q,
                                const at::Tensor& draws,
                                const DarkOptions& options,
                                DarkState& state);
+
+// g (B,H,T,1), the share of the window and the sinks in each output; 1 where there is no far key.
+// Needs one of them. By the composition; not differentiable.
+at::Tensor dark_near_share(const at::Tensor& q,
+                           const at::Tensor& k,
+                           const at::Tensor& draws,
+                           const DarkOptions& options);
 
 // Rows of the far field that fell back to the mean of their values, in this process so far.
 std::int64_t vanished_rows();

@@ -44,7 +44,7 @@ struct Call {
     o.gate = p.gate_per_token ? maybe(p.gate, {s.B, s.H, s.T, 2}) : maybe(p.gate, {s.H, 2});
     o.scale = s.scale, o.causal = s.causal;
     o.window = static_cast<std::int64_t>(s.window), o.sinks = static_cast<std::int64_t>(s.sinks);
-    o.model_near = s.model_near;
+    o.model_near = s.model_near, o.far_all = s.far_all;
   }
 
   // Every differentiable argument that is there, by name.
@@ -170,7 +170,8 @@ TEST(DarkAttentionOp, StatesGoOn) {
   for (const char* options :
        {"D8 F12 factor", "D8 Dv6 F12 window5 sinks2 factor querycenter keycenter headgate",
         "D8 F12 sinks3", "N4 D8 F12 R4 window3 factor keyfactor weights",
-        "N4 D8 F12 R4 window3 sinks1 factor keyfactor keycenter headgate modelnear"}) {
+        "N4 D8 F12 R4 window3 sinks1 factor keyfactor keycenter headgate modelnear",
+        "D8 F12 window5 sinks2 factor keycenter headgate farall", "D8 F12 sinks3 farall"}) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       const Call call(kernels::read_problem(std::string("B2 H4 G2 T40 ") + options), type);
       const at::NoGradGuard no_gradients;
@@ -196,6 +197,21 @@ TEST(DarkAttentionOp, StatesGoOn) {
       EXPECT_LT(error, type == at::kDouble ? 1e-12 : 2e-5) << options << " " << type;
     }
   }
+}
+
+// out = g o_near + (1 - g) o_far with values of 1 for all, and the gate as it is: with values that
+// tell near keys from far ones, the output is the share.
+TEST(DarkAttentionOp, NearShareIsThatOfTheOutput) {
+  const Call call(
+      kernels::read_problem("B2 H4 G2 T200 D8 F12 sinks3 factor keycenter headgate modelnear"),
+      at::kFloat);
+  const at::NoGradGuard no_gradients;
+  const Tensor v = at::zeros({2, 2, 200, 1});
+  v.slice(2, 0, 3).fill_(1.0);
+  const Tensor out = dark_attention(call.q, call.k, v, call.draws, call.o);
+  const Tensor share = dark_near_share(call.q, call.k, call.draws, call.o);
+  ASSERT_EQ(share.sizes(), out.sizes());
+  EXPECT_LT((share - out).abs().max().item<double>(), 1e-5);
 }
 
 TEST(DarkAttentionOp, AStateMayPassFromKernelsToComposition) {

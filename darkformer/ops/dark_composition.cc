@@ -171,14 +171,14 @@ std::pair<Tensor, Tensor> near_field(
   return {at::matmul(at::exp(masked - log_z), keys_of(x.v).unsqueeze(2)), log_z};
 }
 
-// g o_near + (1 - g) o_far; a far field that is empty or vanished has no share.
-Tensor join(const DarkSizes& s,
-            const DarkOptions& o,
-            std::int64_t t0,
-            std::int64_t t1,
-            const std::pair<Tensor, Tensor>& near,
-            const std::pair<Tensor, Tensor>& far) {
-  Tensor c = at::ones({1}, near.first.options()), bias = at::zeros({1}, near.first.options());
+// g of queries [t0, t1); a far field that is empty or vanished has no share.
+Tensor near_share(const DarkSizes& s,
+                  const DarkOptions& o,
+                  std::int64_t t0,
+                  std::int64_t t1,
+                  const Tensor& log_near,
+                  const Tensor& log_far) {
+  Tensor c = at::ones({1}, log_near.options()), bias = at::zeros({1}, log_near.options());
   if (o.gate) {
     const bool per_token = o.gate->dim() == 4;
     const Tensor gate = per_token ? o.gate->reshape({s.B, s.N, s.H / s.N, s.T, 2}).slice(3, t0, t1)
@@ -186,10 +186,9 @@ Tensor join(const DarkSizes& s,
     c = gate.slice(-1, 0, 1);
     bias = gate.slice(-1, 1, 2);
   }
-  const Tensor empty = at::isinf(far.second);
-  const Tensor log_far = far.second.masked_fill(empty, 0.0);
-  const Tensor share = at::sigmoid(c * (near.second - log_far) + bias).masked_fill(empty, 1.0);
-  return share * near.first + (1.0 - share) * far.first;
+  const Tensor empty = at::isinf(log_far);
+  const Tensor apart = log_near - log_far.masked_fill(empty, 0.0);
+  return at::sigmoid(c * apart + bias).masked_fill(empty, 1.0);
 }
 
 // A state's kept tokens before the new ones, as in kernels/dark_state.h: sinks that have left the
@@ -229,13 +228,13 @@ Tensor keep_in_sinks(const Tensor& sinks, const Tensor& fresh, std::int64_t posi
 
 }  // namespace
 
-DarkPrefill dark_composition(const DarkSizes& fresh,
-                             const Tensor& q,
-                             const Tensor& new_k,
-                             const Tensor& new_v,
-                             const Tensor& draws,
-                             const DarkOptions& o,
-                             const DarkState& given) {
+DarkComposition dark_composition(const DarkSizes& fresh,
+                                 const Tensor& q,
+                                 const Tensor& new_k,
+                                 const Tensor& new_v,
+                                 const Tensor& draws,
+                                 const DarkOptions& o,
+                                 const DarkState& given) {
   const DarkState state = given.empty() ? empty_dark_state(fresh, o, q) : given;
   const std::int64_t position = state[3].item<std::int64_t>();
   const Tensor k =
@@ -245,28 +244,36 @@ DarkPrefill dark_composition(const DarkSizes& fresh,
   DarkSizes s = fresh;
   s.S = k.size(2);
   const Mapped x = map_arguments(s, q, k, v, draws, o);
-  FarField far(s, x, state, std::max<std::int64_t>(0, position - o.window - o.sinks));
-  const std::int64_t past = s.S - s.T;
-  std::vector<Tensor> outputs;
-  std::int64_t absorbed = std::min(o.sinks, s.S);
+  const std::int64_t past = s.S - s.T, delay = o.far_all ? 0 : o.window,
+                     skip = o.far_all ? 0 : o.sinks;
+  FarField far(s, x, state, std::max<std::int64_t>(0, position - delay - skip));
+  std::vector<Tensor> outputs, shares;
+  // With far_all the tokens that a state keeps whole are in its sums already.
+  std::int64_t absorbed = o.far_all && position > 0 ? past : std::min(skip, s.S);
   const auto absorb_until = [&](std::int64_t end) {
     for (; absorbed < end; absorbed = std::min(end, absorbed + kChunk)) {
       far.absorb(absorbed, std::min(end, absorbed + kChunk));
     }
   };
-  absorb_until(o.causal ? past - o.window : s.S);
+  absorb_until(o.causal ? past - delay : s.S);
   for (std::int64_t t0 = 0; t0 < s.T; t0 += kChunk) {
     const std::int64_t t1 = std::min(s.T, t0 + kChunk),
-                       end = o.causal ? std::max(absorbed, t1 + past - o.window) : s.S;
+                       end = o.causal ? std::max(absorbed, t1 + past - delay) : s.S;
     const auto far_part = far.attend(t0, t1, absorbed, end);
     absorb_until(end);
-    outputs.push_back(o.window > 0 || o.sinks > 0
-                          ? join(s, o, t0, t1, near_field(s, x, o, t0, t1), far_part)
-                          : far_part.first);
+    if (o.window == 0 && o.sinks == 0) {
+      outputs.push_back(far_part.first);
+      continue;
+    }
+    const auto near_part = near_field(s, x, o, t0, t1);
+    const Tensor share = near_share(s, o, t0, t1, near_part.second, far_part.second);
+    outputs.push_back(share * near_part.first + (1.0 - share) * far_part.first);
+    shares.push_back(share);
   }
   const Tensor out = at::cat(outputs, 3).reshape({s.B, s.H, s.T, s.Dv});
   return {
       out,
+      shares.empty() ? Tensor() : at::cat(shares, 3).reshape({s.B, s.H, s.T, 1}),
       {far.sum.detach(), far.weight.detach(), far.scale.detach(),
        at::full({1}, position + s.T, state[3].options()), keep_in_ring(state[4], new_k, position),
        keep_in_ring(state[5], new_v, position), keep_in_sinks(state[6], new_k, position),

@@ -31,7 +31,7 @@ class Attention(torch.nn.Module):
     "constant" or "random"; or an AttentionSpec.
     Options of the kinds with features, as `darkformer convert` has them: features (default: the head size), rank,
     placement ("kv-head", "query-head", "layer"), rope ("after", "before"), window, sinks, near_kernel ("model": exact
-    keys by exp(q . k), "factor": through M), orthogonal, centre, gate.
+    keys by exp(q . k), "factor": through M), far_keys ("beyond", "all"), orthogonal, centre, gate.
     Of exact attention: softcap, and sliding, the keys that a query sees. Draws come from (seed, layer, draw_index).
 
     Parameters and buffers have the names of model folders: draws, factor, key_factor, log_weights, query_center,
@@ -139,7 +139,7 @@ class Attention(torch.nn.Module):
                    "log_weights": self._for_op("log_weights"), "query_center": self._for_op("query_center"),
                    "key_center": getattr(self, "key_center", None), "scale": self.scale,
                    "window": self.spec.window, "sinks": self.spec.sinks,
-                   "model_near": self.spec.near_kernel == "model"}
+                   "model_near": self.spec.near_kernel == "model", "far_all": self.spec.far_keys == "all"}
         if self.spec.gate:
             options["gate"] = self._gate(q)
         return options

@@ -10,6 +10,7 @@ KINDS = ("exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "ad
 PLACEMENTS = ("kv-head", "query-head", "layer")
 ROPES = ("after", "before")
 NEAR_KERNELS = ("factor", "model")
+FAR_KEYS = ("beyond", "all")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +24,7 @@ class AttentionSpec:
     window: int = 0
     sinks: int = 0
     near_kernel: str = "factor"
+    far_keys: str = "beyond"
     orthogonal: bool = True
     centre: bool = False
     gate: bool = False
@@ -73,7 +75,8 @@ class AttentionSpec:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             wanted(type(value) is field.type, f"\"{field.name}\" is {value!r}; wanted {field.type.__name__}")
-        for name, names in (("attention", KINDS), ("placement", PLACEMENTS), ("rope", ROPES), ("near_kernel", NEAR_KERNELS)):
+        for name, names in (("attention", KINDS), ("placement", PLACEMENTS), ("rope", ROPES), ("near_kernel", NEAR_KERNELS),
+                            ("far_keys", FAR_KEYS)):
             value = getattr(self, name)
             wanted(value in names, f"\"{name}\" is {value}; wanted one of {', '.join(names)}")
         if not self.has_features:
@@ -121,6 +124,7 @@ class AttentionSpec:
         if not self.has_features:
             return {"attention": self.attention, **({"window": self.window} if self.attention == "window" else {})}
         entry = dataclasses.asdict(self)
-        if self.near_kernel == "factor":
-            del entry["near_kernel"]
+        for key, usual in (("near_kernel", "factor"), ("far_keys", "beyond")):
+            if entry[key] == usual:
+                del entry[key]
         return {key: value for key, value in entry.items() if key not in ("centre", "gate", "folded") or value}

@@ -61,6 +61,7 @@ def dark_attention(q, k, v, draws, factor=None, **options):
       scale                     of the scores, default D^-1/2
       causal=True, window=0, sinks=0    nearest and first keys that stay exact; a window needs causal
       model_near=False          True: these by exp(scale q . k), the model's own kernel, not through the factor
+      far_all=False             True: the features see these keys too
     float32 and bfloat16 on the CPU run the kernels; float64 and other devices a composition of PyTorch calls.
     """
     return _run(_ops.dark_attention, q, k, v, draws, factor, **options)

@@ -111,6 +111,7 @@ class Convert(unittest.TestCase):
         self.assertNotEqual(self.logits(near("dark", "--window", "4", "--rank", "5")[1]),
                             self.logits(near("dark", "--window", "4", "--rank", "5", "--near", "factor")[1]))
         self.assertEqual(near("dark", "--sinks", "2")[0], "model")
+        self.assertNotEqual(self.logits(near("dark", "--window", "4", "--far-keys", "all")[1]), self.logits(by_model))
         for options in (["dark"], ["dark", "--window", "4", "--rope", "before"], ["performer", "--window", "4"]):
             self.assertIsNone(near(*options)[0], options)
 
@@ -193,6 +194,7 @@ class Convert(unittest.TestCase):
                 (["--attention", "sderf", "--init", "whiten", "--data", model / "config.json", "--out", self.out / "x"], "--init"),
                 (["--attention", "dark", "--gate", "--out", self.out / "x"], "--window"),
                 (["--attention", "dark", "--near", "model", "--out", self.out / "x"], "--window"),
+                (["--attention", "dark", "--far-keys", "all", "--out", self.out / "x"], "--window"),
                 (["--attention", "window", "--window", "4", "--near", "model", "--out", self.out / "x"], "no meaning"),
                 (["--attention", "dark", "--window", "4", "--rope", "before", "--near", "model", "--out", self.out / "x"], "rotation"),
                 (["--attention", "dark", "--tokens", "8", "--out", self.out / "x"], "--tokens"),

@@ -44,6 +44,7 @@ class Gradcheck(unittest.TestCase):
     def test_everything(self):
         self.check(list(problem()), window=2, sinks=1)
         self.check(list(problem()), window=2, sinks=1, model_near=True)
+        self.check(list(problem()), window=2, sinks=1, far_all=True)
 
     def test_centres_and_weights(self):
         self.check(["q", "k", "v", "draws", "factor", "log_weights", "query_center", "key_center"])
@@ -81,7 +82,8 @@ class Numbers(unittest.TestCase):
 
     def test_prefill_and_steps(self):
         p = {name: tensor.detach() for name, tensor in problem(torch.float32, time=12).items()}
-        for options in ({"window": 3, "sinks": 1}, {"window": 3, "sinks": 1, "model_near": True}):
+        near = {"window": 3, "sinks": 1}
+        for options in (near, {**near, "model_near": True}, {**near, "far_all": True}):
             self.read_in_parts(p, options)
 
     def read_in_parts(self, p, options):
