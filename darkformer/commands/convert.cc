@@ -1,8 +1,10 @@
 // darkformer convert: a model folder with another attention in chosen layers.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iomanip>
 #include <map>
 #include <ostream>
+#include <sstream>
 
 #include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
@@ -170,7 +172,19 @@ struct Summary {
   std::vector<AttentionSpec> specs;  // of these layers, as written
   std::int64_t context, bytes_before, bytes_after, break_even;
   bool softcap_dropped, window_dropped, folded;
+  ConversionFit fit;
 };
+
+// "layer 0: 0.04, layer 1: 0.07"
+std::string layers_text(const ConversionFit& fit) {
+  std::ostringstream text;
+  text << std::setprecision(2);
+  for (std::size_t i = 0; i < fit.fits.size(); ++i) {
+    text << (i == 0 ? "" : ", ") << "layer " << fit.layers[i] << ": "
+         << ConversionFit{{fit.layers[i]}, {fit.fits[i]}}.after();
+  }
+  return text.str();
+}
 
 void print(const Summary& s,
            const ConvertOptions& o,
@@ -183,6 +197,10 @@ void print(const Summary& s,
   for (const auto& [words, layers] : kinds) {
     out << "converted " << layers.size() << " of " << count_text(config.layers, "layer") << " to "
         << words << ": " << layer_ranges(layers) << '\n';
+  }
+  if (!s.fit.fits.empty()) {
+    out << "fitted to the exact attention: mean row KL " << std::setprecision(3) << s.fit.before()
+        << " -> " << s.fit.after() << " on held-out text (" << layers_text(s.fit) << ")\n";
   }
   if (s.folded) {
     out << "note: the projections of these layers are changed for good; keep the original folder\n";
@@ -210,6 +228,9 @@ OrderedJson json_of(const Summary& s, const ConvertOptions& o) {
   object["specs"] = OrderedJson::array();
   for (const AttentionSpec& spec : s.specs) {
     object["specs"].push_back(attention_spec_json(spec));
+  }
+  if (!s.fit.fits.empty()) {
+    object["fit"] = fit_json(s.fit);
   }
   object["context"] = s.context;
   object["state_bytes"] = s.bytes_after, object["exact_state_bytes"] = s.bytes_before,
@@ -250,43 +271,61 @@ void convert_looked_at(const ConvertOptions& o,
   start_gate_of(o, layer, near.tokens() > 0 ? near.mean() : std::vector<double>(), model);
 }
 
-// Converts and folds; the layers that were touched.
-std::vector<std::int64_t> change_layers(const ConvertOptions& o, Decoder& model, Context& context, std::vector<RowFit>& fits) {
-  std::vector<std::int64_t> layers;
-  if (folds_present(o, context)) {
-    layers = dark_layers(o, model.config());
-  } else {
-    const Plan plan = plan_of(o, model, context);
-    layers = plan.layers;
-    model.set_draws(static_cast<std::uint64_t>(context.common.seed), 0);
-    if (o.fit) {
-      fits = fit_layers(o, layers, model, [&](std::int64_t layer, const RowExamples& x) { convert_looked_at(o, plan, layer, x, model); }, context);
+void convert_all(const ConvertOptions& o, const Plan& plan, Decoder& model) {
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    const std::int64_t at = plan.layers[i];
+    const auto layer = static_cast<std::size_t>(at);
+    if (model.config().owns_keys(at)) {  // others have the attention of the one that does
+      convert_layer(model, at, plan.specs[i],
+                    plan.moments.empty() ? nullptr : plan.moments[layer].get(), plan.fit);
     }
-    for (std::size_t i = 0; i < layers.size() && !o.fit; ++i) {
-      const auto layer = static_cast<std::size_t>(layers[i]);
-      if (model.config().owns_keys(layers[i])) {  // others have the attention of the one that does
-        convert_layer(model, layers[i], plan.specs[i],
-                      plan.moments.empty() ? nullptr : plan.moments[layer].get(), plan.fit);
-      }
-      start_gate_of(o, layers[i], plan.masses.empty() ? std::vector<double>() : plan.masses[layer],
-                    model);
-    }
+    start_gate_of(o, at, plan.masses.empty() ? std::vector<double>() : plan.masses[layer], model);
   }
-  for (const std::int64_t i : layers) {
+}
+
+// The layers that were touched, and what was fitted.
+struct Change {
+  std::vector<std::int64_t> layers;
+  ConversionFit fit;
+};
+
+Change convert_layers(const ConvertOptions& o, Decoder& model, Context& context) {
+  const Plan plan = plan_of(o, model, context);
+  model.set_draws(static_cast<std::uint64_t>(context.common.seed), 0);
+  if (!o.fit) {
+    convert_all(o, plan, model);
+    return {plan.layers, {}};
+  }
+  const auto convert = [&](std::int64_t layer, const RowExamples& examples) {
+    convert_looked_at(o, plan, layer, examples, model);
+  };
+  return {plan.layers, fit_layers(o, plan.layers, model, convert, context)};
+}
+
+// Converts, fits and folds.
+Change change_layers(const ConvertOptions& o, Decoder& model, Context& context) {
+  Change change;
+  if (folds_present(o, context)) {
+    change.layers = dark_layers(o, model.config());
+  } else {
+    change = convert_layers(o, model, context);
+  }
+  for (const std::int64_t i : change.layers) {
     if (o.fold) {
       fold_factor(model, i);
     }
   }
-  return layers;
+  return change;
 }
 
 Summary summary_of(const ModelConfig& before,
                    const Decoder& model,
-                   const std::vector<std::int64_t>& layers,
+                   const Change& change,
                    bool folded) {
-  Summary summary{layers, {}, before.max_positions, 0, 0, 0, false, false, folded};
+  Summary summary{change.layers, {}, before.max_positions, 0,          0, 0, false,
+                  false,         folded, change.fit};
   bool converts = false;
-  for (const std::int64_t i : layers) {
+  for (const std::int64_t i : change.layers) {
     summary.specs.push_back(model.config().attention[static_cast<std::size_t>(i)]);
     const bool converted = summary.specs.back().kind != AttentionKind::kExact;
     converts = converts || converted;
@@ -301,8 +340,8 @@ Summary summary_of(const ModelConfig& before,
 }
 
 void convert(const ConvertOptions& given, Context& context) {
-  check_options(given, context);
-  ConvertOptions o = given;
+  ConvertOptions o = settled(given, context);
+  check_options(o, context);
   if (needs_own_text(o, context)) {
     o.data = {own_text_file({o.model, o.own_tokens.value_or(kOwnTextTokens), o.context,
                              o.cache.value_or(std::filesystem::path())},
@@ -319,17 +358,13 @@ void convert(const ConvertOptions& given, Context& context) {
   require(!o.fold || !before.parts().qk_norm, o.model.string(),
           ": queries and keys are normed between their projections and the factor; nothing can be "
           "folded");
-  std::vector<RowFit> fits;
-  const std::vector<std::int64_t> layers = change_layers(o, *model, context, fits);
-  for (std::size_t i = 0; i < fits.size(); ++i) {
-    double before = 0, after = 0;
-    for (double x : fits[i].before) before += x / fits[i].before.size();
-    for (double x : fits[i].after) after += x / fits[i].after.size();
-    context.out << "layer " << layers[i] << " row KL " << before << " -> " << after << "\n";
-  }
+  const Change change = change_layers(o, *model, context);
   context.stop_if_interrupted("stopped; nothing was written");
   save_model(o.out, *model, {.companions = o.model});
-  const Summary summary = summary_of(before, *model, layers, o.fold);
+  const Summary summary = summary_of(before, *model, change, o.fold);
+  if (o.fit) {
+    finish_fit(o, change.fit, context);
+  }
   if (context.common.json) {
     context.print_json(json_of(summary, o));
   } else {
@@ -361,7 +396,7 @@ Command convert_command() {
            "wrote chooses, within --budget. What is fitted to text and is given neither --data nor "
            "--analysis is fitted to text that the model writes itself (see darkformer sample). The "
            "converted "
-           "model wants finetuning: see darkformer finetune."},
+           "model wants finetuning: see darkformer finetune.",},
       convert);
 }
 

@@ -7,77 +7,177 @@
 #include <algorithm>
 #include <mutex>
 
+#include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
+#include "darkformer/base/log.h"
 #include "darkformer/commands/data_files.h"
 #include "darkformer/commands/model_options.h"
 #include "darkformer/evaluation/batch_tensors.h"
 #include "darkformer/model/decoder.h"
+#include "darkformer/report/page.h"
+#include "darkformer/report/results.h"
 #include "darkformer/text/evaluation_windows.h"
 
 namespace darkformer {
 namespace {
 
-constexpr double kHeldShare = 0.1;  // of the windows, at least one, to measure on
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kHeldOut = 10;  // one window of so many is only measured on
 
 // (W,T): whole windows, spread evenly over the text.
 at::Tensor fit_windows(const ConvertOptions& o, const Decoder& model, const Context& context) {
   const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
-  const Shards shards =
-      open_data(o.data, o.cache.value_or(std::filesystem::path()), tokenizer, context);
-  const std::int64_t most = std::min(o.fit_context, model.config().max_positions);
-  const EvaluationWindows windows(shards, most);
-  const std::int64_t whole = windows.whole();
-  require(whole >= 2, "--fit: the text has ", windows.tokens(), " tokens; wanted at least ",
-          2 * most, ", two windows of --fit-context");
-  const std::int64_t count = std::clamp<std::int64_t>(o.fit_tokens / most, 2, whole);
+  const Shards shards = open_data(o.data, o.cache.value_or(fs::path()), tokenizer, context);
+  std::int64_t length = std::min(o.fit_context, model.config().max_positions);
+  length = std::min(length, EvaluationWindows(shards, length).tokens() / 2);
+  require(length >= 2, "--fit: the text has ", EvaluationWindows(shards, 1).tokens(),
+          " tokens; that is not enough to fit to");
+  const EvaluationWindows windows(shards, length);
+  const std::int64_t count = std::clamp<std::int64_t>(o.fit_tokens / length, 2, windows.whole());
   std::vector<at::Tensor> rows;
   for (std::int64_t i = 0; i < count; ++i) {
-    rows.push_back(tensors_of(windows.read_batch(i * whole / count, 1)).inputs);
+    rows.push_back(tensors_of(windows.read_batch(i * windows.whole() / count, 1)).inputs);
   }
   return at::cat(rows);
 }
 
 std::vector<FitPart> fit_parts(const ConvertOptions& o) {
+  const auto wanted = [&](const char* word) {
+    return o.fit_what.empty() ||
+           std::find(o.fit_what.begin(), o.fit_what.end(), word) != o.fit_what.end();
+  };
   std::vector<FitPart> parts;
-  for (const std::string& word : o.fit_what) {
-    parts.push_back(word == "factor"    ? FitPart::kFactor
-                    : word == "draws"   ? FitPart::kDraws
-                    : word == "weights" ? FitPart::kWeights
-                    : word == "centres" ? FitPart::kCentres
-                                        : FitPart::kGate);
-  }
+  const auto add = [&](const char* word, FitPart part) {
+    if (wanted(word)) {
+      parts.push_back(part);
+    }
+  };
+  add("factor", FitPart::kFactor);
+  add("draws", FitPart::kDraws);
+  add("centres", FitPart::kCentres);
+  add("gate", FitPart::kGate);
   return parts;
+}
+
+fs::path kept_place(const ConvertOptions& o) {
+  const fs::path out = fs::absolute(o.out).lexically_normal();
+  const fs::path whole = out.has_filename() ? out : out.parent_path();
+  return whole.parent_path() / concat(".", whole.filename().string(), ".fit");
+}
+
+// All that decides the fits: the model, the text, the options.
+std::uint64_t fit_key(const Decoder& model, const at::Tensor& ids, const Context& context) {
+  KeyBuilder key;
+  key.add(fingerprint(model));
+  key.add(checksum(ids.data_ptr(), ids.nbytes()));
+  for (const Field& field : context.fields) {
+    if (field.name != "out" && field.name != "cache" && field.name != "fit-report") {
+      key.add(field.name).add(field.default_text());
+    }
+  }
+  return key.add(static_cast<std::uint64_t>(context.common.seed)).value();
+}
+
+double mean_of(const std::vector<RowFit>& fits, std::vector<double> RowFit::* which) {
+  double sum = 0.0;
+  std::size_t heads = 0;
+  for (const RowFit& fit : fits) {
+    for (const double value : fit.*which) {
+      sum += value;
+      ++heads;
+    }
+  }
+  return heads == 0 ? 0.0 : sum / static_cast<double>(heads);
+}
+
+report::HeatMap heat_map(const ConversionFit& fit,
+                         const std::string& title,
+                         std::vector<double> RowFit::* which) {
+  report::HeatMap map{title, "KL of the rows of attention weights, held-out text", "layer", {}, {}, {}};
+  for (std::size_t i = 0; i < fit.fits.size(); ++i) {
+    map.rows.push_back(std::to_string(fit.layers[i]));
+    map.values.push_back(fit.fits[i].*which);
+    while (map.columns.size() < map.values.back().size()) {
+      map.columns.push_back(concat("head ", map.columns.size()));
+    }
+  }
+  return map;
+}
+
+report::Results fit_results(const ConversionFit& fit, const ConvertOptions& o) {
+  report::Results results;
+  results.kind = "fit";
+  results.title = concat("Fit of ", o.model.string());
+  results.summary = concat("Each converted head was fitted to the exact attention of the same "
+                           "queries and keys. Mean row KL: ",
+                           fit.before(), " before, ", fit.after(), " after.");
+  results.sections.push_back({"How far each head is from exact attention",
+                              {},
+                              {report::figure(heat_map(fit, "After the fit", &RowFit::after)),
+                               report::figure(heat_map(fit, "Before the fit", &RowFit::before))}});
+  return results;
 }
 
 }  // namespace
 
-bool fits(const ConvertOptions& o, const Context&) {
-  return o.fit;
+double ConversionFit::before() const {
+  return mean_of(fits, &RowFit::before);
 }
 
-std::vector<RowFit> fit_layers(
-    const ConvertOptions& o,
-    const std::vector<std::int64_t>& layers,
-    Decoder& model,
-    const std::function<void(std::int64_t, const RowExamples&)>& convert,
-    Context& context) {
+double ConversionFit::after() const {
+  return mean_of(fits, &RowFit::after);
+}
+
+ConversionFit fit_layers(const ConvertOptions& o,
+                         const std::vector<std::int64_t>& layers,
+                         Decoder& model,
+                         const LayerConversion& convert,
+                         const Context& context) {
   const at::Tensor ids = fit_windows(o, model, context);
+  const FitStore store(kept_place(o), fit_key(model, ids, context));
   ModelFitOptions options;
-  options.rows = {.parts = fit_parts(o), .steps = o.fit_steps, .batch = o.fit_batch, .rate = o.fit_rate};
-  options.inputs = o.fit_inputs == "original" ? FitInputs::kOriginal : FitInputs::kConverted;
-  options.held = std::max<std::int64_t>(1, static_cast<std::int64_t>(kHeldShare * static_cast<double>(ids.size(0))));
+  options.rows.parts = fit_parts(o);
+  options.rows.steps = o.fit_steps;
+  options.held = std::max<std::int64_t>(1, ids.size(0) / kHeldOut);
+  options.store = &store;
   std::int64_t groups = 0;
   for (const std::int64_t layer : layers) {
     groups += o.placement == "layer" ? 1 : model.config().kv_heads_of(layer);
   }
   Progress progress = context.progress("fitting", groups * o.fit_steps, "steps");
   std::mutex mutex;
-  return fit_model(model, ids, layers, options,
-                   {convert, [&](std::int64_t steps) {
-                      const std::lock_guard lock(mutex);
-                      context.stop_if_interrupted("stopped; nothing was written");
-                      progress.advance(steps);
-                    }});
+  const auto advance = [&](std::int64_t steps) {
+    const std::lock_guard lock(mutex);
+    context.stop_if_interrupted("stopped; the same command goes on with the layers that are fitted");
+    progress.advance(steps);
+  };
+  return {layers, fit_model(model, ids, layers, options, {convert, advance})};
+}
+
+void finish_fit(const ConvertOptions& o, const ConversionFit& fit, const Context& context) {
+  FitStore(kept_place(o), 0).remove();
+  if (!o.fit_report) {
+    return;
+  }
+  fs::create_directories(*o.fit_report);
+  report::Results results = fit_results(fit, o);
+  results.command = context.command_line();
+  results.settings = context.settings();
+  write_json(*o.fit_report / "results.json", report::results_json(results));
+  report::write_report(*o.fit_report / "results.json", *o.fit_report / "report.html");
+}
+
+OrderedJson fit_json(const ConversionFit& fit) {
+  OrderedJson object;
+  object["row_kl_before"] = fit.before(), object["row_kl_after"] = fit.after();
+  object["layers"] = OrderedJson::array();
+  for (std::size_t i = 0; i < fit.fits.size(); ++i) {
+    object["layers"].push_back({{"layer", fit.layers[i]},
+                                {"before", fit.fits[i].before},
+                                {"after", fit.fits[i].after}});
+  }
+  return object;
 }
 
 }  // namespace darkformer

@@ -111,15 +111,40 @@ void check_automatic(const ConvertOptions& o, const Context& context) {
 }
 
 void check_moments(const ConvertOptions& o, const Context& context) {
-  if (o.analysis && !o.data.empty()) {
+  if (o.analysis && !o.data.empty() && !o.fit) {
     throw UsageError("--data and --analysis exclude each other: both are where moments come from");
   }
-  check_own_tokens(o.own_tokens, !o.data.empty() || o.analysis);
+  check_own_tokens(o.own_tokens, !o.data.empty() || (o.analysis && !o.fit));
   for (const char* name : {"tokens", "context", "cache", "own-tokens"}) {
     if (o.data.empty() && was_given(context, name) && !needs_own_text(o, context)) {
       throw UsageError(concat("--", name, " is about reading text, and nothing here asks for any"));
     }
   }
+}
+
+void check_fit(const ConvertOptions& o, const Context& context) {
+  for (const Field& field : context.fields) {
+    if (field.given && field.name.starts_with("fit-") && !o.fit) {
+      throw UsageError(concat(field.flag(), " is about the fit, and nothing is fitted here"));
+    }
+  }
+  if (o.fit_report) {
+    check_outside(*o.fit_report, o.model);
+    check_out_folder(*o.fit_report, holds_results_of("fit"));
+  }
+}
+
+// What the fit can change in this attention.
+bool can_fit(const ConvertOptions& o) {
+  const AttentionKind kind = *find_attention_kind(o.attention);
+  // A factor before the rotation is not seen by the rotated queries and keys that are fitted to.
+  return o.rope != "before" &&
+         (learns(kind) || (has_features(kind) && o.window > 0 && o.gate));
+}
+
+bool fits_part(const ConvertOptions& o, const char* part) {
+  return o.fit && (o.fit_what.empty() ||
+                   std::find(o.fit_what.begin(), o.fit_what.end(), part) != o.fit_what.end());
 }
 
 void check_fold(const ConvertOptions& o, const Context& context) {
@@ -170,10 +195,28 @@ bool folds_present(const ConvertOptions& o, const Context& context) {
   return o.fold && !was_given(context, "attention");
 }
 
+ConvertOptions settled(const ConvertOptions& given, const Context& context) {
+  ConvertOptions o = given;
+  if (was_given(context, "fit") && o.fit && !o.automatic && !can_fit(o)) {
+    throw UsageError(concat("--fit: attention ", o.attention,
+                            o.rope == "before" ? " with --rope before cannot be fitted"
+                                               : " has nothing to fit"));
+  }
+  // What an analysis chooses is fitted where there is text, or on request.
+  const bool possible =
+      o.automatic ? was_given(context, "fit") || !o.data.empty() : can_fit(o);
+  o.fit = o.fit && possible && !folds_present(o, context);
+  if (!was_given(context, "centre")) {
+    o.centre = o.fit && *find_attention_kind(o.attention) != AttentionKind::kHedgehog;
+  }
+  return o;
+}
+
 void check_options(const ConvertOptions& o, const Context& context) {
   check_automatic(o, context);
   check_moments(o, context);
   check_fold(o, context);
+  check_fit(o, context);
   check_outside(o.out, o.model);
   check_out_folder(o.out);
   check_kind(o, context);
@@ -194,7 +237,7 @@ AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config, std::i
   spec.window = o.window, spec.sinks = o.sinks;
   spec.centre = o.centre, spec.orthogonal = !o.iid;
   spec.gate = o.gate && o.window > 0;
-  spec.learned_draws = o.fit && std::find(o.fit_what.begin(), o.fit_what.end(), "draws") != o.fit_what.end() && spec.kind != AttentionKind::kLfk;
+  spec.learned_draws = spec.kind == AttentionKind::kDark && fits_part(o, "draws");
   spec.placement = o.placement == "layer"        ? Placement::kLayer
                    : o.placement == "query-head" ? Placement::kQueryHead
                                                  : Placement::kKvHead;
@@ -248,7 +291,9 @@ std::string start_of(const ConvertOptions& o) {
 }
 
 bool needs_own_text(const ConvertOptions& o, const Context& context) {
-  return o.data.empty() && !o.analysis && !folds_present(o, context) && !needs_moments(o).empty();
+  const bool knows_moments = o.analysis && !o.fit;
+  return o.data.empty() && !knows_moments && !folds_present(o, context) &&
+         !needs_moments(o).empty();
 }
 
 std::string needs_moments(const ConvertOptions& o) {
@@ -258,10 +303,10 @@ std::string needs_moments(const ConvertOptions& o) {
   if (o.rank_share) {
     return "--rank-share";
   }
-  if (o.fit) {
-    return "--fit";
-  }
-  return o.centre ? "--centre" : start_of(o) != "identity" ? "--init " + start_of(o) : "";
+  return o.fit      ? "--fit"
+         : o.centre ? "--centre"
+         : start_of(o) != "identity" ? "--init " + start_of(o)
+                                     : "";
 }
 
 }  // namespace darkformer

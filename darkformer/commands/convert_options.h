@@ -19,7 +19,7 @@ struct ConvertOptions {
   std::string attention = "dark";
   std::optional<std::int64_t> features, rank;
   std::int64_t window = 0, sinks = 0;
-  bool centre = false, iid = false, gate = true;
+  bool centre = true, iid = false, gate = true;
   std::optional<double> rank_share;
   std::optional<std::string> init, near;
   std::string placement = "kv-head", rope = "after", far_keys = "beyond";
@@ -32,11 +32,10 @@ struct ConvertOptions {
   std::int64_t tokens = 65536, context = 1024;
   std::optional<std::int64_t> own_tokens;
   std::optional<std::filesystem::path> cache;
-  bool fit = false;
-  std::vector<std::string> fit_what = {"factor", "gate"};
-  std::int64_t fit_tokens = 12288, fit_steps = 300, fit_context = 256, fit_batch = 2;
-  double fit_rate = 1e-2;
-  std::string fit_inputs = "original";
+  bool fit = true;
+  std::vector<std::string> fit_what;
+  std::int64_t fit_tokens = 32768, fit_steps = 400, fit_context = 256;
+  std::optional<std::filesystem::path> fit_report;
   std::filesystem::path out;
 
   void visit(auto&& field) {
@@ -78,7 +77,9 @@ struct ConvertOptions {
           {.minimum = -1000,
            .maximum = 1000,
            .empty_means = "from the attention within the window on --data or by --analysis, or 0"});
-    field("centre", centre, "centre queries and keys by their means over --data or --analysis");
+    field("centre", centre,
+          "centre queries and keys by their means over --data or --analysis; off where nothing is "
+          "fitted and nobody asks for it");
     field("init", init, "where the covariance's factor starts (dark); all but identity read text",
           {.choices = factor_start_names(),
            .empty_means = "leading where a rank and text are given, otherwise identity"});
@@ -103,16 +104,25 @@ struct ConvertOptions {
     field("out", out, "folder to write", {.required = true, .value_name = "DIR"});
   }
 
+  // Where the converted layers are brought close to the exact ones.
   void visit_fit(auto&& field) {
-    field("fit", fit, "fit the converted attention to the exact one");
-    field("fit-what", fit_what, "what is fitted: factor, draws, centres, gate",
-          {.choices = {"factor", "draws", "weights", "centres", "gate"}});
-    field("fit-tokens", fit_tokens, "tokens of text to fit to", {.minimum = 2});
+    field("fit", fit,
+          "bring each head's attention close to the exact one on text, without training a weight "
+          "of the model (dark, lfk, hedgehog, and the gate of any kind)");
+    field("fit-what", fit_what, "what is fitted, of what the attention has",
+          {.value_name = "PARTS",
+           .choices = {"factor", "draws", "centres", "gate"},
+           .empty_means = "all of it"});
+    field("fit-tokens", fit_tokens,
+          "tokens of text to fit to, spread evenly over it; a tenth is held out to measure on",
+          {.minimum = 2});
     field("fit-steps", fit_steps, "steps of the fit of each head", {.minimum = 1});
-    field("fit-context", fit_context, "tokens of a window of the fit", {.minimum = 2});
-    field("fit-batch", fit_batch, "windows of a step", {.minimum = 1});
-    field("fit-rate", fit_rate, "rate at which the fit starts", {});
-    field("fit-inputs", fit_inputs, "whose hidden states", {.choices = {"original", "converted"}});
+    field("fit-context", fit_context, "tokens of a window of the fit; time grows with its square",
+          {.minimum = 2});
+    field("fit-report", fit_report,
+          "folder for results.json and report.html: how far each head is from the exact one, before "
+          "and after",
+          {.value_name = "DIR", .empty_means = "none"});
   }
 
   // Where means, covariances and advice come from.
@@ -137,6 +147,10 @@ struct ConvertOptions {
           {.value_name = "DIR", .empty_means = "~/.cache/darkformer"});
   }
 };
+
+// The options with what depends on others decided: whether something is fitted, and with it
+// centring. UsageError: --fit where nothing can be.
+ConvertOptions settled(const ConvertOptions& given, const Context& context);
 
 // Is the option set by the user?
 bool was_given(const Context& context, const std::string& name);

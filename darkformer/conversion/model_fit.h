@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <vector>
 
@@ -12,26 +11,25 @@
 namespace darkformer {
 
 class Decoder;
-
-// Whose hidden states the layers read while they are fitted.
-enum class FitInputs : std::uint8_t {
-  kOriginal,   // the model's as it was
-  kConverted,  // those that the converted layers below make of the text
-};
+class FitStore;
 
 struct ModelFitOptions {
   RowFitOptions rows;
-  FitInputs inputs = FitInputs::kOriginal;
-  std::int64_t held = 4;  // windows that are only measured on
+  std::int64_t held = 1;            // of the windows, the last ones, which are only measured on
+  const FitStore* store = nullptr;  // where fitted layers are kept; null: nowhere
 };
 
 struct ModelFitHooks {
   // Gives the layer its new attention, from what it reads.
   std::function<void(std::int64_t layer, const RowExamples& examples)> convert;
-  std::function<void(std::int64_t steps)> advance = {};  // from any thread; may throw to stop
+  // Steps of heads that have been done, from any thread; may throw to stop.
+  std::function<void(std::int64_t steps)> advance = {};
 };
 
 // ids (W,T): windows of text. `layers`: those that are converted, rising. The fit of each.
+// A layer reads what the converted layers below it make of the text, as it will when the model
+// runs: a little better than what the original makes of it (experiments/real). Memory beyond the
+// model: hidden states of the windows, and queries, keys and values of one layer.
 std::vector<RowFit> fit_model(Decoder& model,
                               const at::Tensor& ids,
                               const std::vector<std::int64_t>& layers,

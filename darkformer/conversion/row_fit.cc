@@ -29,8 +29,6 @@ std::vector<std::string> names_of(FitPart part) {
       return {"factor", "key_factor"};
     case FitPart::kDraws:
       return {"draws"};
-    case FitPart::kWeights:
-      return {"log_weights"};
     case FitPart::kCentres:
       return {"query_center", "key_center"};
     default:

@@ -102,6 +102,10 @@ bool has_log_weights(AttentionKind kind) {
          kind == AttentionKind::kSderf || kind == AttentionKind::kAderf;
 }
 
+bool learns(AttentionKind kind) {
+  return kind == AttentionKind::kDark || kind == AttentionKind::kLfk;
+}
+
 bool learns_draws(const AttentionSpec& spec) {
   return spec.kind == AttentionKind::kLfk || spec.learned_draws;
 }

@@ -27,6 +27,9 @@ enum class AttentionKind : std::uint8_t {
 std::string_view attention_kind_name(AttentionKind kind);
 std::optional<AttentionKind> find_attention_kind(std::string_view name);
 
+// Has it parameters that are learned: a covariance, draws or maps?
+bool learns(AttentionKind kind);
+
 // Which parameters a kind has besides its draws.
 bool has_features(AttentionKind kind);     // draws (N,F,R): all but exact and the baselines
 bool has_factor(AttentionKind kind);       // factor (N,R,D)
