@@ -71,7 +71,8 @@ TEST(ModelFolder, EveryKindHasJustTheExpectedTensors) {
                 .placement = placement,
                 .window = 3,
                 .sinks = 1,
-                .centre = true,
+                .near = usual_near_kernel(kind),
+                .centre = has_draws(kind),
                 .gate = true};
       }
       expect_just_the_expected_tensors(config);

@@ -61,6 +61,7 @@ std::vector<AttentionSpec> all_specs() {
     if (has_features(kind)) {
       spec.features = 16;
       spec.rank = 8;
+      spec.near = usual_near_kernel(kind);
       specs.push_back(spec);
       spec.window = 3;
       spec.sinks = 1;

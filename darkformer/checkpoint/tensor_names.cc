@@ -217,9 +217,10 @@ std::vector<ExpectedTensor> dark_tensors(const ModelConfig& config, std::int64_t
   const std::int64_t R = spec.rank;
   const std::int64_t D = config.head_dim_of(layer);
   const bool own = config.owns_keys(layer);
-  add(own, "draws", {sets, F, R});
-  add(own && has_factor(spec.kind), "factor", {sets, R, D});
-  add(own && has_key_factor(spec.kind), "key_factor", {sets, R, D});
+  const std::int64_t rows = factor_rows(spec);
+  add(own && has_draws(spec.kind), "draws", {sets, F, R});
+  add(own && has_factor(spec.kind), "factor", {sets, rows, D});
+  add(own && has_key_factor(spec.kind), "key_factor", {sets, rows, D});
   add(own && has_log_weights(spec.kind), "log_weights", {sets, F});
   add(own && spec.centre, "query_center", {sets, D});
   add(own && spec.centre, "key_center", {config.kv_heads_of(layer), D});

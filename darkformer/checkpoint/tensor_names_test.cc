@@ -156,6 +156,14 @@ TEST(ExpectedTensors, ParametersOfConvertedLayers) {
                          .placement = Placement::kLayer,
                          .centre = true};
   EXPECT_EQ(describe(), "draws[1, 5, 4] query_center[1, 4] key_center[2, 4] ");
+  config.attention[1] = {.kind = AttentionKind::kHedgehog,
+                         .features = 6,
+                         .rank = 4,
+                         .window = 3,
+                         .near = NearKernel::kModel,
+                         .gate = true};
+  EXPECT_EQ(describe(),
+            "factor[2, 3, 4] key_factor[2, 3, 4] gate_scale[4] gate_bias[4] gate_weight[4, 4] ");
   config.attention[1] = {.kind = AttentionKind::kConstant};
   EXPECT_EQ(describe(), "");
 }

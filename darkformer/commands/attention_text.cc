@@ -15,13 +15,14 @@ std::string attention_text(const AttentionSpec& spec) {
   }
   if (has_features(spec.kind)) {
     text += ", " + count_text(spec.features, "feature");
-    text += has_factor(spec.kind) ? concat(", rank ", spec.rank) : "";
+    text += has_factor(spec.kind) && has_draws(spec.kind) ? concat(", rank ", spec.rank) : "";
     text += spec.centre ? ", centred" : "";
     text +=
         spec.window > 0 ? concat(", window ", spec.window, spec.gate ? " with a gate" : "") : "";
     text += spec.sinks > 0 ? ", " + count_text(spec.sinks, "sink") : "";
     text += spec.far == FarKeys::kAll ? ", features over the near keys too" : "";
-    text += spec.near == NearKernel::kModel ? ", near keys by the model's own kernel" : "";
+    const bool near = spec.window > 0 || spec.sinks > 0;
+    text += near && spec.near == NearKernel::kModel ? ", near keys by the model's own kernel" : "";
     text += spec.learned_draws ? ", learned draws" : "";
     text += spec.folded ? ", its factor folded into the projections" : "";
   }

@@ -389,6 +389,8 @@ Command convert_command() {
            "a "
            "covariance fitted to --data, weighted so that the kernel stays softmax's; "
            "docs/math.md); "
+           "hedgehog (features that are learned, softmaxes of linear maps: another method, to "
+           "compare with); "
            "window (the nearest --window keys and no other), constant (the mean of the past) and "
            "random (random weights) as baselines. Layers with a sliding window "
            "stay exact unless --layers names them. With --auto the analysis that darkformer "

@@ -50,7 +50,7 @@ NearKernel near_kernel_of(const ConvertOptions& o, const AttentionSpec& spec) {
   }
   const bool own = has_factor(spec.kind) && spec.rope == RopeOrder::kAfter && !spec.folded &&
                    (spec.window > 0 || spec.sinks > 0);
-  return own ? NearKernel::kModel : NearKernel::kFactor;
+  return own ? NearKernel::kModel : usual_near_kernel(spec.kind);
 }
 
 void check_rank(const ConvertOptions& o) {

@@ -44,8 +44,8 @@ struct ConvertOptions {
     field("attention", attention,
           "attention of the converted layers; exact turns a converted model back",
           {.choices = {"exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf",
-                       "window", "constant", "random"}});
-    field("features", features, "random features per head",
+                       "hedgehog", "window", "constant", "random"}});
+    field("features", features, "features per head (hedgehog: an even number)",
           {.minimum = 1, .empty_means = "the head size"});
     field("rank", rank, "rank of the covariance (dark)",
           {.minimum = 1, .empty_means = "the head size"});
@@ -53,30 +53,7 @@ struct ConvertOptions {
           "instead of --rank: in each layer as many directions as hold this share of the variance "
           "of queries and keys, in the head that needs most: above 0, 1 at most (dark)",
           {.empty_means = "by --rank"});
-    field("window", window, "nearest keys that stay exact, the token's own included",
-          {.minimum = 0});
-    field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
-    field("near", near,
-          "kernel of the exact keys (--window, --sinks): the model's own, or through the learned "
-          "factor as the far ones",
-          {.choices = {"model", "factor"},
-           .empty_means = "model where there is a factor (dark, aderf) after the rotation of a "
-                          "layer that is not folded, otherwise factor"});
-    field("far-keys", far_keys,
-          "keys that the features see beside a window or sinks: those beyond, or all",
-          {.choices = {"beyond", "all"}});
-    field("gate", gate,
-          "with a window: join it to the far field by a learned gate (off: one common normaliser)");
-    field("gate-scale", gate_scale,
-          "where the gate's weight c on the difference of the normalisers starts: 1 is one common "
-          "normaliser, 0 a plain gate",
-          {.minimum = -1000,
-           .maximum = 1000,
-           .empty_means = "0 with --data or --analysis, 0.5 without"});
-    field("gate-bias", gate_bias, "where the gate's bias starts",
-          {.minimum = -1000,
-           .maximum = 1000,
-           .empty_means = "from the attention within the window on --data or by --analysis, or 0"});
+    visit_near(field);
     field("centre", centre,
           "centre queries and keys by their means over --data or --analysis; off where nothing is "
           "fitted and nobody asks for it");
@@ -123,6 +100,34 @@ struct ConvertOptions {
           "folder for results.json and report.html: how far each head is from the exact one, before "
           "and after",
           {.value_name = "DIR", .empty_means = "none"});
+  }
+
+  // The keys that stay exact, and how they are joined to the others.
+  void visit_near(auto&& field) {
+    field("window", window, "nearest keys that stay exact, the token's own included",
+          {.minimum = 0});
+    field("sinks", sinks, "first keys of the sequence that stay exact", {.minimum = 0});
+    field("near", near,
+          "kernel of the exact keys (--window, --sinks): the model's own, or through the learned "
+          "factor as the far ones",
+          {.choices = {"model", "factor"},
+           .empty_means = "model where there is a factor (dark, aderf, hedgehog) after the "
+                          "rotation of a layer that is not folded, otherwise factor"});
+    field("far-keys", far_keys,
+          "keys that the features see beside a window or sinks: those beyond, or all",
+          {.choices = {"beyond", "all"}});
+    field("gate", gate,
+          "with a window: join it to the far field by a learned gate (off: one common normaliser)");
+    field("gate-scale", gate_scale,
+          "where the gate's weight c on the difference of the normalisers starts: 1 is one common "
+          "normaliser, 0 a plain gate",
+          {.minimum = -1000,
+           .maximum = 1000,
+           .empty_means = "0 with --data or --analysis, 0.5 without"});
+    field("gate-bias", gate_bias, "where the gate's bias starts",
+          {.minimum = -1000,
+           .maximum = 1000,
+           .empty_means = "from the attention within the window on --data or by --analysis, or 0"});
   }
 
   // Where means, covariances and advice come from.

@@ -59,7 +59,8 @@ struct LinearizeOptions {
     field("eval-data", eval_data, "texts to measure on",
           {.empty_means = "a twentieth of --data, held out"});
     field("attention", attention, "attention of the converted layers",
-          {.choices = {"performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf"}});
+          {.choices = {"performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf",
+                       "hedgehog"}});
     field("features", features, "random features per head",
           {.minimum = 1, .empty_means = "the head size"});
     field("rank-share", rank_share,
@@ -68,7 +69,9 @@ struct LinearizeOptions {
           {.empty_means = "the head size"});
     field("window", window, "nearest keys that stay exact; 0: linear attention alone",
           {.minimum = 0});
-    field("centre", centre, "centre queries and keys by their means over --data");
+    field(
+        "centre", centre,
+        "centre queries and keys by their means over --data (not hedgehog, which has no centres)");
     field("keep-exact", keep_exact, "layers to leave exact, counted from 0: numbers or ranges",
           {.value_name = "LAYERS"});
     field("analyze", analyze, "look first at what random features will do to each layer");
@@ -244,7 +247,7 @@ class Linearization {
     if (o_.rank_share) {
       add_words(words, "--rank-share", *o_.rank_share);
     }
-    if (o_.centre) {
+    if (o_.centre && o_.attention != "hedgehog") {
       add_words(words, "--centre");
     }
   }

@@ -57,7 +57,7 @@ struct PlanOptions {
     field("optimizer", optimizer, "update rule", {.choices = {"adamw", "sgd"}});
     field("attention", attention, "as if every layer had this kind of attention",
           {.choices = {"exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf",
-                       "window", "constant", "random"},
+                       "hedgehog", "window", "constant", "random"},
            .empty_means = "as the model has it"});
     field("features", features, "random features of each head, with --attention",
           {.minimum = 1, .empty_means = "the head size"});
@@ -106,6 +106,7 @@ PlannedRun run_of(const PlanOptions& options) {
       if (has_features(spec.kind)) {
         spec.rank = run.config.head_dim_of(i);
         spec.features = options.features.value_or(spec.rank);
+        spec.near = usual_near_kernel(spec.kind);
       }
       run.config.attention[static_cast<std::size_t>(i)] = spec;
     }

@@ -13,9 +13,9 @@ namespace darkformer {
 namespace {
 
 // Indexed by the enums.
-constexpr std::array<std::string_view, 11> kKinds = {"exact",      "performer", "dark",  "lfk",
-                                                     "importance", "oprf",      "sderf", "aderf",
-                                                     "window",     "constant",  "random"};
+constexpr std::array<std::string_view, 12> kKinds = {
+    "exact", "performer", "dark",     "lfk",    "importance", "oprf",
+    "sderf", "aderf",     "hedgehog", "window", "constant",   "random"};
 constexpr std::array<std::string_view, 3> kPlacements = {"kv-head", "query-head", "layer"};
 constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
 constexpr std::array<std::string_view, 2> kNearKernels = {"factor", "model"};
@@ -61,6 +61,19 @@ std::string_view name_of(RopeOrder rope) {
   return kRopeOrders[static_cast<std::size_t>(rope)];
 }
 
+void check_hedgehog(const AttentionSpec& spec, const std::string& where) {
+  if (spec.kind != AttentionKind::kHedgehog) {
+    return;
+  }
+  require(spec.features % 2 == 0, where, ": \"features\" is ", spec.features,
+          "; attention hedgehog has as many of softmax(W x) as of softmax(-W x): wanted an even "
+          "number");
+  require(!spec.centre, where, ": \"centre\": attention hedgehog has no centres");
+  require(spec.orthogonal, where, ": \"orthogonal\": attention hedgehog has no draws");
+  require(spec.near == NearKernel::kModel, where,
+          ": \"near_kernel\" is factor; attention hedgehog has near keys by the model's own only");
+}
+
 void check_near_kernel(const AttentionSpec& spec, const std::string& where) {
   const bool model = spec.near == NearKernel::kModel;
   require(!model || spec.rope == RopeOrder::kAfter, where,
@@ -89,12 +102,16 @@ bool has_features(AttentionKind kind) {
          kind != AttentionKind::kConstant && kind != AttentionKind::kRandom;
 }
 
+bool has_draws(AttentionKind kind) {
+  return has_features(kind) && kind != AttentionKind::kHedgehog;
+}
+
 bool has_factor(AttentionKind kind) {
-  return kind == AttentionKind::kDark || kind == AttentionKind::kAderf;
+  return kind == AttentionKind::kDark || has_key_factor(kind);
 }
 
 bool has_key_factor(AttentionKind kind) {
-  return kind == AttentionKind::kAderf;
+  return kind == AttentionKind::kAderf || kind == AttentionKind::kHedgehog;
 }
 
 bool has_log_weights(AttentionKind kind) {
@@ -103,11 +120,20 @@ bool has_log_weights(AttentionKind kind) {
 }
 
 bool learns(AttentionKind kind) {
-  return kind == AttentionKind::kDark || kind == AttentionKind::kLfk;
+  return kind == AttentionKind::kDark || kind == AttentionKind::kLfk ||
+         kind == AttentionKind::kHedgehog;
 }
 
 bool learns_draws(const AttentionSpec& spec) {
   return spec.kind == AttentionKind::kLfk || spec.learned_draws;
+}
+
+NearKernel usual_near_kernel(AttentionKind kind) {
+  return kind == AttentionKind::kHedgehog ? NearKernel::kModel : NearKernel::kFactor;
+}
+
+std::int64_t factor_rows(const AttentionSpec& spec) {
+  return spec.kind == AttentionKind::kHedgehog ? spec.features / 2 : spec.rank;
 }
 
 void check_attention_spec(const AttentionSpec& spec,
@@ -149,6 +175,7 @@ void check_attention_spec(const AttentionSpec& spec,
           ": \"rope\": \"before\" needs one M for the query heads of a key head; "
           "use \"placement\": \"kv-head\"");
   check_near_kernel(spec, where);
+  check_hedgehog(spec, where);
 }
 
 AttentionSpec read_attention_spec(const OrderedJson& layer,
@@ -174,7 +201,7 @@ AttentionSpec read_attention_spec(const OrderedJson& layer,
   spec.rope = read_name(layer, "rope", RopeOrder::kAfter, kRopeOrders, where);
   spec.window = number("window", 0);
   spec.sinks = number("sinks", 0);
-  spec.near = read_name(layer, "near_kernel", NearKernel::kFactor, kNearKernels, where);
+  spec.near = read_name(layer, "near_kernel", usual_near_kernel(spec.kind), kNearKernels, where);
   spec.far = read_name(layer, "far_keys", FarKeys::kBeyond, kFarKeys, where);
   spec.orthogonal = flag("orthogonal", true);
   spec.centre = flag("centre", false);

@@ -18,6 +18,7 @@ enum class AttentionKind : std::uint8_t {
   kOprf,
   kSderf,
   kAderf,
+  kHedgehog,
   kWindow,
   kConstant,
   kRandom,
@@ -30,10 +31,11 @@ std::optional<AttentionKind> find_attention_kind(std::string_view name);
 // Has it parameters that are learned: a covariance, draws or maps?
 bool learns(AttentionKind kind);
 
-// Which parameters a kind has besides its draws.
-bool has_features(AttentionKind kind);     // draws (N,F,R): all but exact and the baselines
-bool has_factor(AttentionKind kind);       // factor (N,R,D)
-bool has_key_factor(AttentionKind kind);   // key_factor (N,R,D)
+// Which parameters a kind has.
+bool has_features(AttentionKind kind);     // all but exact and the baselines
+bool has_draws(AttentionKind kind);        // draws (N,F,R): random features
+bool has_factor(AttentionKind kind);       // factor (N,R,D); of hedgehog (N,F/2,D)
+bool has_key_factor(AttentionKind kind);   // key_factor, as the factor
 bool has_log_weights(AttentionKind kind);  // log_weights (N,F)
 
 // N, the number of sets of per-head parameters: G, H or 1.
@@ -45,6 +47,9 @@ enum class RopeOrder : std::uint8_t { kAfter, kBefore };
 // By which kernel are the near keys (window and sinks) weighted: exp(q^T Sigma k) as the far ones,
 // or exp(q . k) as the model was trained?
 enum class NearKernel : std::uint8_t { kFactor, kModel };
+
+// What an entry of config.json means that does not say: hedgehog has no other than the model's.
+NearKernel usual_near_kernel(AttentionKind kind);
 
 // Which keys do the features see beside a window and sinks: those beyond them, or all?
 enum class FarKeys : std::uint8_t { kBeyond, kAll };
@@ -72,6 +77,9 @@ struct AttentionSpec {
 
 // Are the draws learned: always (lfk), or here?
 bool learns_draws(const AttentionSpec& spec);
+
+// Rows of the factors: R, or F/2 of hedgehog's.
+std::int64_t factor_rows(const AttentionSpec& spec);
 
 // Error naming `where` unless the options fit each other and a head of size `head_dim`.
 void check_attention_spec(const AttentionSpec& spec,

@@ -41,6 +41,8 @@ TEST(AttentionSpec, ParametersOfKinds) {
   EXPECT_TRUE(has_key_factor(AttentionKind::kAderf));
   EXPECT_TRUE(has_log_weights(AttentionKind::kImportance));
   EXPECT_FALSE(has_log_weights(AttentionKind::kDark));
+  EXPECT_TRUE(has_key_factor(AttentionKind::kHedgehog));
+  EXPECT_FALSE(has_draws(AttentionKind::kHedgehog));
 }
 
 TEST(AttentionSpec, ReadsAndWritesTheDocumentedForm) {
@@ -86,6 +88,14 @@ TEST(AttentionSpec, EveryOptionSurvives) {
   }
   EXPECT_EQ(read(R"({"attention":"random"})"), AttentionSpec{.kind = AttentionKind::kRandom});
   EXPECT_EQ(read(R"({"attention":"performer","features":4})").rank, 16);
+  const AttentionSpec hedgehog{.kind = AttentionKind::kHedgehog,
+                               .features = 12,
+                               .rank = 16,
+                               .window = 4,
+                               .near = NearKernel::kModel};
+  EXPECT_EQ(read(attention_spec_json(hedgehog).dump()), hedgehog);
+  EXPECT_EQ(read(R"({"attention":"hedgehog","features":12,"window":4})"), hedgehog);
+  EXPECT_EQ(factor_rows(hedgehog), 6);
 }
 
 TEST(AttentionSpec, RefusesWhatMakesNoSense) {
@@ -122,6 +132,12 @@ TEST(AttentionSpec, RefusesWhatMakesNoSense) {
   expect(R"({"attention":"performer","features":4,"window":2,"near_kernel":"model","folded":true})",
          "folded into the projections");
   expect(R"({"attention":"exact","near_kernel":"model"})", "takes no options");
+  expect(R"({"attention":"hedgehog","features":5})", "wanted an even number");
+  expect(R"({"attention":"hedgehog","features":4,"centre":true})", "no centres");
+  expect(R"({"attention":"hedgehog","features":4,"orthogonal":false})", "no draws");
+  expect(R"({"attention":"hedgehog","features":4,"near_kernel":"factor"})", "model's own only");
+  expect(R"({"attention":"hedgehog","features":4,"rank":8})", "has no factor of lower rank");
+  expect(R"({"attention":"hedgehog","features":4,"rope":"before"})", "rotated queries");
   expect(R"({"attention":"dark","features":4,"far_keys":"some"})",
          "\"far_keys\" is some; wanted one of beyond, all");
   expect(R"({"attention":"dark","features":4,"orthogonal":1})", "\"orthogonal\" must be true or");

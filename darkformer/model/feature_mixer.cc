@@ -66,6 +66,10 @@ FeatureMixer::FeatureMixer(const MixerShape& shape,
 }
 
 void FeatureMixer::register_features(std::uint64_t seed, std::int64_t draw_index) {
+  if (!has_draws(spec_.kind)) {
+    register_learned_maps(seed);
+    return;
+  }
   const Tensor draws = fresh_draws(seed, draw_index);
   draws_ = learns_draws(spec_) ? register_parameter("draws", draws)
                                : register_buffer("draws", draws);
@@ -76,6 +80,15 @@ void FeatureMixer::register_features(std::uint64_t seed, std::int64_t draw_index
                                                  : register_buffer("factor", factor);
   }
   register_fitted();
+}
+
+// W of queries and keys from the same rows, of such a size that phi starts as softmax of the
+// kernel's inputs.
+void FeatureMixer::register_learned_maps(std::uint64_t seed) {
+  const Tensor map = std::sqrt(shape_.scale) * initial_factor(groups(), factor_rows(spec_),
+                                                              shape_.head_dim, seed, shape_.layer);
+  factor_ = register_parameter("factor", map);
+  key_factor_ = register_parameter("key_factor", map.detach().clone());
 }
 
 void FeatureMixer::register_fitted() {
@@ -124,7 +137,7 @@ Tensor FeatureMixer::fresh_draws(std::uint64_t seed, std::int64_t draw_index) co
 
 void FeatureMixer::redraw(std::uint64_t seed, std::int64_t draw_index) {
   // Learned draws stay, and so do fitted ones: their weights were computed with them.
-  if (!shares_ && !learns_draws(spec_) && !has_log_weights(spec_.kind)) {
+  if (!shares_ && has_draws(spec_.kind) && !learns_draws(spec_) && !has_log_weights(spec_.kind)) {
     draws_.copy_(fresh_draws(seed, draw_index));
   }
 }
@@ -139,9 +152,16 @@ Tensor FeatureMixer::for_op(const Tensor& parameter) const {
   return parameter.expand(shape);
 }
 
+// The draws, or for the op none of the right shape.
+Tensor FeatureMixer::op_draws() const {
+  return draws_.defined() ? for_op(draws_)
+                          : at::empty({for_op(factor_).size(0), 0, shape_.head_dim},
+                                      factor_.options().requires_grad(false));
+}
+
 // u_h^T M as a row for each head (H,D): one product instead of mapping every query.
 Tensor FeatureMixer::gate_rows() const {
-  if (!factor_.defined() || spec_.rope == RopeOrder::kBefore) {
+  if (!factor_.defined() || !has_draws(spec_.kind) || spec_.rope == RopeOrder::kBefore) {
     return gate_weight_;
   }
   const Tensor factor = for_op(factor_);
@@ -179,6 +199,7 @@ ops::DarkOptions FeatureMixer::options(const Tensor& q) const {
   o.sinks = spec_.sinks;
   o.model_near = spec_.near == NearKernel::kModel;
   o.far_all = spec_.far == FarKeys::kAll;
+  o.softmax_features = spec_.kind == AttentionKind::kHedgehog;
   if (spec_.gate) {
     o.gate = gate(q);
   }
@@ -186,16 +207,16 @@ ops::DarkOptions FeatureMixer::options(const Tensor& q) const {
 }
 
 Tensor FeatureMixer::forward(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return ops::dark_attention(q, k, v, for_op(draws_), options(q));
+  return ops::dark_attention(q, k, v, op_draws(), options(q));
 }
 
 Tensor FeatureMixer::extend(const Tensor& q, const Tensor& k, const Tensor& v, MixerState& state) {
   const at::NoGradGuard no_gradients;
   if (!state.tensors.empty() && q.size(2) == 1) {
-    return ops::dark_attention_step(q, k, v, for_op(draws_), options(q), state.tensors);
+    return ops::dark_attention_step(q, k, v, op_draws(), options(q), state.tensors);
   }
   ops::DarkPrefill read =
-      ops::dark_attention_prefill(q, k, v, for_op(draws_), options(q), state.tensors);
+      ops::dark_attention_prefill(q, k, v, op_draws(), options(q), state.tensors);
   state.tensors = std::move(read.state);
   return read.out;
 }

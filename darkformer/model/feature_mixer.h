@@ -1,5 +1,5 @@
-// Linear-time attention with positive random features: performer, dark, lfk and the fitted kinds,
-// with their options.
+// Linear-time attention with positive features: performer, dark, lfk, the fitted kinds and
+// hedgehog, with their options.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,10 +13,12 @@ namespace darkformer {
 // placement; one set for the whole layer is repeated for every kv head when the op is called.
 //   draws (N,F,R)          a buffer; a parameter where it is learned (lfk)
 //   factor (N,R,D)         a parameter: M, from the identity (R < D: orthonormal rows)
+//   factor, key_factor (N,F/2,D) of hedgehog: parameters, W of queries and keys, both from
+//     sqrt(scale) times the identity (F/2 not D: times orthonormal rows)
 //   key_factor (N,R,D), log_weights (N,F), query_center (N,D), key_center (G,D): buffers, fitted
 //     from data by convert
 //   gate_scale (H), gate_bias (H), gate_weight (H,R): c, b and u of the gate;
-//   bias_t = b + u . (sqrt(scale) M (q_t - a))
+//   bias_t = b + u . (sqrt(scale) M (q_t - a)), in hedgehog b + u . (sqrt(scale) q_t)
 // A layer that uses the keys of an earlier one (`owner`) has a gate of its own; all else is its
 // owner's, the tensors themselves, so that both can use one state.
 // Where M acts before the rotation it is applied by map_queries and map_keys, and the op sees none.
@@ -47,8 +49,10 @@ class FeatureMixer : public Mixer {
   at::Tensor fresh_draws(std::uint64_t seed, std::int64_t draw_index) const;
   void register_features(std::uint64_t seed, std::int64_t draw_index);
   void register_fitted();
+  void register_learned_maps(std::uint64_t seed);
   void register_gate();
   at::Tensor for_op(const at::Tensor& parameter) const;
+  at::Tensor op_draws() const;
   at::Tensor gate_rows() const;
   at::Tensor gate(const at::Tensor& q) const;
   ops::DarkOptions options(const at::Tensor& q) const;

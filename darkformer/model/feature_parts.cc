@@ -36,7 +36,7 @@ Tensor FeatureMixer::with_gate(const Tensor& q,
   ops::DarkOptions o = options(q);
   const Tensor row = at::tensor({0.0F, static_cast<float>(bias)});
   o.gate = row.expand({shape_.heads, 2}).contiguous();
-  return ops::dark_attention(q, k, v, for_op(draws_), o);
+  return ops::dark_attention(q, k, v, op_draws(), o);
 }
 
 Tensor FeatureMixer::with_constant_far(const Tensor& q, const Tensor& k, const Tensor& v) const {
@@ -45,7 +45,7 @@ Tensor FeatureMixer::with_constant_far(const Tensor& q, const Tensor& k, const T
   if (spec_.window == 0 && spec_.sinks == 0) {
     return far;
   }
-  const Tensor share = ops::dark_near_share(q, k, for_op(draws_), options(q));
+  const Tensor share = ops::dark_near_share(q, k, op_draws(), options(q));
   return share * with_gate(q, k, v, kShut) + (1.0 - share) * far;
 }
 
@@ -61,7 +61,7 @@ Tensor FeatureMixer::forward_part(AttentionPart part,
     case AttentionPart::kLinear: {
       ops::DarkOptions o = options(q);
       o.window = 0, o.sinks = 0, o.gate = {};
-      return ops::dark_attention(q, k, v, for_op(draws_), o);
+      return ops::dark_attention(q, k, v, op_draws(), o);
     }
     case AttentionPart::kConstantFar:
       return with_constant_far(q, k, v);

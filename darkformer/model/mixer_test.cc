@@ -82,6 +82,17 @@ std::vector<Kind> all_kinds() {
                        s.placement = placement, s.far = FarKeys::kAll;
                      })});
   }
+  const auto hedgehog = [](const std::function<void(AttentionSpec&)>& change) {
+    AttentionSpec spec = features(AttentionKind::kHedgehog, change);
+    spec.near = NearKernel::kModel;
+    return spec;
+  };
+  kinds.push_back({"hedgehog", hedgehog({})});
+  kinds.push_back({"hedgehog_layer", hedgehog([](auto& s) { s.placement = Placement::kLayer; })});
+  kinds.push_back({"hedgehog_gate", hedgehog([](auto& s) {
+                     s.window = 4, s.sinks = 1, s.gate = true, s.features = 16;
+                     s.placement = Placement::kQueryHead;
+                   })});
   for (const AttentionKind kind : {AttentionKind::kImportance, AttentionKind::kOprf,
                                    AttentionKind::kSderf, AttentionKind::kAderf}) {
     const std::string name(attention_kind_name(kind));

@@ -36,7 +36,7 @@ struct KernelCall {
     shape.D = size(s.D), shape.Dv = size(s.Dv), shape.F = size(s.F), shape.R = size(s.R);
     shape.scale = static_cast<float>(s.scale), shape.causal = o.causal,
     shape.window = size(o.window), shape.sinks = size(o.sinks), shape.model_near = o.model_near,
-    shape.far_all = o.far_all;
+    shape.far_all = o.far_all, shape.softmax_features = o.softmax_features;
     inputs.q = heads_view(all[0]), inputs.k = heads_view(all[1]), inputs.v = heads_view(all[2]);
     inputs.parameters = {pointer_or_null(all[3]), pointer_or_null(all[4]),
                          pointer_or_null(all[5]), pointer_or_null(all[6]),
@@ -83,6 +83,7 @@ DarkOptions plain_options(const DarkOptions& o) {
   DarkOptions plain;
   plain.causal = o.causal, plain.window = o.window, plain.sinks = o.sinks;
   plain.model_near = o.model_near, plain.far_all = o.far_all;
+  plain.softmax_features = o.softmax_features;
   return plain;
 }
 
@@ -139,7 +140,8 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
                                                                o.window,
                                                                o.sinks,
                                                                o.model_near ? 1 : 0,
-                                                               o.far_all ? 1 : 0};
+                                                               o.far_all ? 1 : 0,
+                                                               o.softmax_features ? 1 : 0};
       context->saved_data["scale"] = s.scale;
     }
     return out;
@@ -162,7 +164,7 @@ class DarkFunction : public torch::autograd::Function<DarkFunction> {
                          context->saved_data["scale"].toDouble()};
     DarkOptions o;
     o.causal = n[10] != 0, o.window = n[11], o.sinks = n[12], o.model_near = n[13] != 0,
-    o.far_all = n[14] != 0;
+    o.far_all = n[14] != 0, o.softmax_features = n[15] != 0;
     const auto cache =
         c10::static_intrusive_pointer_cast<SavedCache>(context->saved_data["cache"].toCapsule());
     const KernelCall call(s, o, variable_list(saved.begin(), saved.begin() + 10));

@@ -26,6 +26,9 @@ struct DarkOptions {
   std::int64_t sinks = 0;
   bool model_near = false;  // window and sinks by the model's own kernel, not through the factor
   bool far_all = false;     // the features see the keys of the window and the sinks too
+  // Hedgehog: the features are [softmax(M x), softmax(-M x)] of factor and key_factor (N,F/2,D),
+  // both needed; draws is an empty (N,0,D), and there are neither weights nor centres.
+  bool softmax_features = false;
 };
 
 // out (B,H,T,Dv) from q (B,H,T,D), k (B,G,S,D), v (B,G,S,Dv), draws (N,F,R): the formulas of

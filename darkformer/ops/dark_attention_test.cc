@@ -35,7 +35,10 @@ struct Call {
     k = tensor(p.k, {s.B, s.G, s.S, s.D});
     v = tensor(p.v, {s.B, s.G, s.S, s.Dv});
     d_out = tensor(p.d_o, {s.B, s.H, s.T, s.Dv}).detach();
-    draws = tensor(p.draws, {s.N, s.F, s.R});
+    draws = s.softmax_features
+                ? at::empty({static_cast<std::int64_t>(s.N), 0, static_cast<std::int64_t>(s.D)},
+                            at::TensorOptions(type))
+                : tensor(p.draws, {s.N, s.F, s.R});
     o.factor = maybe(p.factor, {s.N, s.R, s.D});
     o.key_factor = maybe(p.key_factor, {s.N, s.R, s.D});
     o.log_weights = maybe(p.log_weights, {s.N, s.F});
@@ -44,12 +47,15 @@ struct Call {
     o.gate = p.gate_per_token ? maybe(p.gate, {s.B, s.H, s.T, 2}) : maybe(p.gate, {s.H, 2});
     o.scale = s.scale, o.causal = s.causal;
     o.window = static_cast<std::int64_t>(s.window), o.sinks = static_cast<std::int64_t>(s.sinks);
-    o.model_near = s.model_near, o.far_all = s.far_all;
+    o.model_near = s.model_near, o.far_all = s.far_all, o.softmax_features = s.softmax_features;
   }
 
   // Every differentiable argument that is there, by name.
   std::map<std::string, Tensor> arguments() const {
-    std::map<std::string, Tensor> named = {{"q", q}, {"k", k}, {"v", v}, {"draws", draws}};
+    std::map<std::string, Tensor> named = {{"q", q}, {"k", k}, {"v", v}};
+    if (draws.requires_grad()) {
+      named["draws"] = draws;
+    }
     const std::pair<const char*, const Optional<Tensor>&> others[] = {
         {"factor", o.factor},           {"key_factor", o.key_factor},
         {"log_weights", o.log_weights}, {"query_center", o.query_center},
@@ -171,7 +177,9 @@ TEST(DarkAttentionOp, StatesGoOn) {
        {"D8 F12 factor", "D8 Dv6 F12 window5 sinks2 factor querycenter keycenter headgate",
         "D8 F12 sinks3", "N4 D8 F12 R4 window3 factor keyfactor weights",
         "N4 D8 F12 R4 window3 sinks1 factor keyfactor keycenter headgate modelnear",
-        "D8 F12 window5 sinks2 factor keycenter headgate farall", "D8 F12 sinks3 farall"}) {
+        "D8 F12 window5 sinks2 factor keycenter headgate farall", "D8 F12 sinks3 farall",
+        "D8 F12 softmax factor keyfactor",
+        "N4 D8 F20 window5 sinks2 softmax factor keyfactor headgate"}) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       const Call call(kernels::read_problem(std::string("B2 H4 G2 T40 ") + options), type);
       const at::NoGradGuard no_gradients;
@@ -294,6 +302,25 @@ TEST(DarkAttentionOp, EveryMistakeHasItsLine) {
   call.o.log_weights = at::zeros({2, 11}), wrong("log_weights is [2, 11]");
   call.o.query_center = at::zeros({4, 8}), wrong("query_center is [4, 8]");
   call.o.key_center = at::zeros({4, 8}), wrong("key_center is [4, 8]");
+}
+
+TEST(DarkAttentionOp, EveryMistakeOfSoftmaxFeaturesHasItsLine) {
+  const Call sound(kernels::read_problem("B1 H4 G2 T6 D8 F12 softmax factor keyfactor"),
+                   at::kFloat);
+  Call call = sound;
+  const auto wrong = [&](const std::string& words) {
+    expect_error(call, words);
+    call = sound;
+  };
+  call.o.factor.reset(), wrong("needs factor and key_factor");
+  call.o.key_factor.reset(), wrong("needs factor and key_factor");
+  call.draws = at::zeros({2, 12, 8}), wrong("softmax features are not drawn");
+  call.draws = at::zeros({2, 0, 7}), wrong("draws is [2, 0, 7]");
+  call.o.factor = at::zeros({2, 0, 8}), wrong("factor is [2, 0, 8]");
+  call.o.factor = at::zeros({2, 6, 7}), wrong("factor is [2, 6, 7]");
+  call.o.key_factor = at::zeros({2, 5, 8}), wrong("key_factor is [2, 5, 8]");
+  call.o.key_center = at::zeros({2, 8}), wrong("neither log_weights nor centres");
+  call.o.softmax_features = false, wrong("at least one feature");
 }
 
 TEST(DarkAttentionOp, ForeignStatesAreRefused) {

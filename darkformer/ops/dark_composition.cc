@@ -32,12 +32,29 @@ struct Mapped {
   Tensor v;       // (B,N,S,Dv)
 };
 
+// (...,F/2) -> (...,F): the logarithms of both halves of the softmax features.
+Tensor softmax_logs(const Tensor& logits) {
+  return at::cat({at::log_softmax(logits, -1), at::log_softmax(-logits, -1)}, -1);
+}
+
+Mapped map_softmax(
+    const DarkSizes& s, const Tensor& q, const Tensor& k, const Tensor& v, const DarkOptions& o) {
+  const Tensor queries = q.reshape({s.B, s.N, s.H / s.N, s.T, s.D}), keys = for_groups(k, s);
+  const Tensor maps = o.factor->transpose(-1, -2).unsqueeze(1),  // (N,1,D,F/2)
+      key_maps = o.key_factor->transpose(-1, -2);                // (N,D,F/2)
+  return {s.scale * queries, keys, softmax_logs(at::matmul(queries, maps)),
+          softmax_logs(at::matmul(keys, key_maps)), for_groups(v, s)};
+}
+
 Mapped map_arguments(const DarkSizes& s,
                      const Tensor& q,
                      const Tensor& k,
                      const Tensor& v,
                      const Tensor& draws,
                      const DarkOptions& o) {
+  if (o.softmax_features) {
+    return map_softmax(s, q, k, v, o);
+  }
   const double root = std::sqrt(s.scale);
   const Tensor center = o.query_center ? *o.query_center : Tensor();
   const Tensor own_q = q.reshape({s.B, s.N, s.H / s.N, s.T, s.D});
@@ -70,11 +87,9 @@ Mapped map_arguments(const DarkSizes& s,
 // The running sums of the far field.
 class FarField {
  public:
-  FarField(const DarkSizes& sizes,
-           const Mapped& mapped,
-           const DarkState& state,
-           std::int64_t absorbed)
-      : s(sizes), x(mapped), count(absorbed) {
+  // A weight is the sum of the products of features over `divisor`.
+  FarField(const Mapped& mapped, const DarkState& state, std::int64_t absorbed, double divisor)
+      : x(mapped), count(absorbed), log_divisor(std::log(divisor)) {
     sum = state[0], weight = state[1], scale = state[2], values = state[8];
   }
 
@@ -123,16 +138,15 @@ class FarField {
     const Tensor vanished = den < kVanished;
     const Tensor safe = at::where(vanished, at::ones_like(den), den);
     const Tensor out = at::where(vanished, mean / seen.clamp_min(1.0), numerator / safe);
-    const Tensor units = top + kLn2 * scale.unsqueeze(-1).unsqueeze(-1).unsqueeze(-1) -
-                         std::log(static_cast<double>(s.F));
+    const Tensor units = top + kLn2 * scale.unsqueeze(-1).unsqueeze(-1).unsqueeze(-1) - log_divisor;
     const Tensor log_z = at::where(vanished, at::full_like(den, -INFINITY), at::log(safe) + units);
     return {out, log_z};
   }
 
-  const DarkSizes& s;
   const Mapped& x;
   Tensor sum, weight, scale, values;
   std::int64_t count;
+  double log_divisor;
 
  private:
   Tensor features_of_keys(std::int64_t from, std::int64_t to) {
@@ -246,7 +260,8 @@ DarkComposition dark_composition(const DarkSizes& fresh,
   const Mapped x = map_arguments(s, q, k, v, draws, o);
   const std::int64_t past = s.S - s.T, delay = o.far_all ? 0 : o.window,
                      skip = o.far_all ? 0 : o.sinks;
-  FarField far(s, x, state, std::max<std::int64_t>(0, position - delay - skip));
+  FarField far(x, state, std::max<std::int64_t>(0, position - delay - skip),
+               o.softmax_features ? 1.0 : static_cast<double>(s.F));
   std::vector<Tensor> outputs, shares;
   // With far_all the tokens that a state keeps whole are in its sums already.
   std::int64_t absorbed = o.far_all && position > 0 ? past : std::min(skip, s.S);

@@ -56,6 +56,26 @@ void check_options(const char* op, const DarkSizes& s, const DarkOptions& option
   require(!options.key_factor || options.factor, op, ": key_factor is given without factor");
 }
 
+// Softmax features are made by both maps and by nothing else.
+void check_softmax(const char* op, const at::Tensor& draws, const DarkOptions& options) {
+  require(options.factor && options.key_factor, op,
+          ": softmax_features needs factor and key_factor, the maps of queries and keys");
+  require(draws.size(1) == 0, op, ": draws is ", draws.sizes(),
+          "; softmax features are not drawn: (groups, 0, head size) is needed");
+  require(options.factor->dim() == 3 && options.factor->size(1) > 0, op, ": factor is ",
+          options.factor->sizes(), "; (groups, features / 2, head size) is needed here");
+  require(!options.log_weights && !options.query_center && !options.key_center, op,
+          ": softmax features have neither log_weights nor centres");
+}
+
+void check_random(const char* op, const DarkSizes& s, const at::Tensor& draws, bool mapped) {
+  require(s.F > 0, op, ": draws is ", draws.sizes(), "; at least one feature is needed");
+  require(s.R > 0 && s.R <= s.D, op, ": draws is ", draws.sizes(),
+          "; the rank must be between 1 and the head size ", s.D);
+  require(mapped || s.R == s.D, op, ": draws is ", draws.sizes(),
+          "; without a factor the rank must be the head size ", s.D);
+}
+
 }  // namespace
 
 void check_attention_inputs(const char* op,
@@ -95,27 +115,29 @@ DarkSizes check_dark(const char* op,
   check_attention_inputs(op, q, k, v);
   require(draws.defined() && draws.dim() == 3, op, ": draws has ",
           draws.defined() ? draws.dim() : 0, " dimensions; (groups, features, rank) is needed");
-  const DarkSizes s = {q.size(0),
-                       q.size(1),
-                       k.size(1),
-                       draws.size(0),
-                       q.size(2),
-                       k.size(2),
-                       q.size(3),
-                       v.size(3),
-                       draws.size(1),
-                       draws.size(2),
-                       options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3))))};
+  DarkSizes s = {q.size(0),
+                 q.size(1),
+                 k.size(1),
+                 draws.size(0),
+                 q.size(2),
+                 k.size(2),
+                 q.size(3),
+                 v.size(3),
+                 draws.size(1),
+                 draws.size(2),
+                 options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3))))};
   require(s.N == s.G || s.N == s.H, op, ": draws is ", draws.sizes(), " for ", s.H,
           " query heads and ", s.G, " key heads; its first size must be one of them");
-  require(s.F > 0, op, ": draws is ", draws.sizes(), "; at least one feature is needed");
-  require(s.R > 0 && s.R <= s.D, op, ": draws is ", draws.sizes(),
-          "; the rank must be between 1 and the head size ", s.D);
-  require(options.factor || s.R == s.D, op, ": draws is ", draws.sizes(),
-          "; without a factor the rank must be the head size ", s.D);
-  check_options(op, s, options);
   const Door door = {op, q};
-  door.parameter("draws", draws, {s.N, s.F, s.R}, "(groups, features, rank)");
+  if (options.softmax_features) {
+    check_softmax(op, draws, options);
+    s.R = options.factor->size(1), s.F = 2 * s.R;
+    door.parameter("draws", draws, {s.N, 0, s.D}, "(groups, 0, head size)");
+  } else {
+    check_random(op, s, draws, options.factor.has_value());
+    door.parameter("draws", draws, {s.N, s.F, s.R}, "(groups, features, rank)");
+  }
+  check_options(op, s, options);
   door.optional("factor", options.factor, {s.N, s.R, s.D}, "(groups, rank, head size)");
   door.optional("key_factor", options.key_factor, {s.N, s.R, s.D}, "(groups, rank, head size)");
   door.optional("log_weights", options.log_weights, {s.N, s.F}, "(groups, features)");

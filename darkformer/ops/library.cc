@@ -33,18 +33,18 @@ using MaybeTensor = Optional<Tensor>;
       const MaybeTensor &factor, const MaybeTensor &key_factor, const MaybeTensor &log_weights, \
       const MaybeTensor &query_center, const MaybeTensor &key_center, const MaybeTensor &gate,  \
       Optional<double> scale, bool causal, int64_t window, int64_t sinks, bool model_near,      \
-      bool far_all
+      bool far_all, bool softmax_features
 #define DARK_OPTIONS                                                                               \
   DarkOptions {                                                                                    \
     factor, key_factor, log_weights, query_center, key_center, gate, scale, causal, window, sinks, \
-        model_near, far_all                                                                        \
+        model_near, far_all, softmax_features                                                      \
   }
 #define DARK_SCHEMA                                                                               \
   "Tensor q, Tensor k, Tensor v, Tensor draws, Tensor? factor=None, *, Tensor? key_factor=None, " \
   "Tensor? log_weights=None, Tensor? query_center=None, Tensor? key_center=None, Tensor? "        \
   "gate=None, "                                                                                   \
   "float? scale=None, bool causal=True, int window=0, int sinks=0, bool "                         \
-  "model_near=False, bool far_all=False"
+  "model_near=False, bool far_all=False, bool softmax_features=False"
 
 Tensor attention(DARK_ARGUMENTS) {
   return dark_attention(q, k, v, draws, DARK_OPTIONS);

@@ -16,7 +16,9 @@ std::vector<double> covariance_conditions(const Decoder& model) {
     const auto parameters = model.block(layer)->attention()->mixer()->named_parameters();
     const at::Tensor* factor = parameters.find("factor");
     double condition = 0;
-    if (factor != nullptr && factor->isfinite().all().item<bool>()) {
+    const bool covariance =
+        model.config().attention[static_cast<std::size_t>(layer)].kind == AttentionKind::kDark;
+    if (covariance && factor != nullptr && factor->isfinite().all().item<bool>()) {
       const at::Tensor values = at::linalg_svdvals(factor->to(at::kDouble));  // (N,R), falling
       const at::Tensor ratio = values.select(-1, 0) / values.select(-1, -1);
       condition = ratio.square().max().item<double>();

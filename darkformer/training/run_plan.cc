@@ -67,7 +67,13 @@ std::int64_t mixer_values(const ModelConfig& config, std::int64_t layer) {
   const std::int64_t N = groups_of(config, layer), F = spec.features, R = spec.rank,
                      D = config.head_dim_of(layer);
   std::int64_t kept = H + N * F * (D + 1) / kChunk;  // sums, states at chunk ends
-  kept += has_factor(spec.kind) ? N * R : 0;         // mapped keys
+  if (!has_draws(spec.kind)) {
+    constexpr std::int64_t kSums = 2;  // of both halves, beside each row
+    kept += (N + H) * (D + kSums);
+    kept += spec.window > 0 || spec.sinks > 0 ? 2 * Q + 2 * H + config.kv_heads_of(layer) * D : 0;
+    return kept + (spec.gate ? 4 * H : 0);
+  }
+  kept += has_factor(spec.kind) ? N * R : 0;  // mapped keys
   if (spec.window > 0 || spec.sinks > 0) {
     const bool own = !has_factor(spec.kind) || spec.near == NearKernel::kModel;
     kept += 2 * Q + 2 * H;                            // both fields
@@ -199,6 +205,7 @@ double matrix_flops(const ModelConfig& config) {
 bool is_learned(AttentionKind kind, const std::string& name) {
   return name.find(".gate_") != std::string::npos ||
          (kind == AttentionKind::kDark && name.ends_with(".factor")) ||
+         (kind == AttentionKind::kHedgehog && name.ends_with("factor")) ||
          (kind == AttentionKind::kLfk && name.ends_with(".draws"));
 }
 
@@ -219,7 +226,9 @@ double attention_flops(const ModelConfig& config, std::int64_t layer, std::int64
   const auto H = static_cast<double>(config.heads),
              N = static_cast<double>(groups_of(config, layer));
   const auto F = static_cast<double>(spec.features), R = static_cast<double>(spec.rank);
-  const double queries = H * (4 * F * D + kChunk * (F + D)), keys = N * (2 * D * R + 4 * F * R);
+  const double maps = has_draws(spec.kind) ? 0 : (H + N) * F * D;
+  const double queries = H * (4 * F * D + kChunk * (F + D)) + maps,
+               keys = N * (2 * D * R + 4 * F * R);
   return queries + keys + 4 * Q * static_cast<double>(spec.window + spec.sinks);
 }
 

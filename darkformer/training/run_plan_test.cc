@@ -37,6 +37,9 @@ TEST(RunPlan, CountsWhatAConversionLearns) {
   EXPECT_EQ(added(spec), 18 * 128 * 256);
   spec.kind = AttentionKind::kDark, spec.window = 16, spec.gate = true;
   EXPECT_EQ(added(spec), 18 * (256 * 256 + 2 * 8 + 8 * 256));
+  spec = {
+      .kind = AttentionKind::kHedgehog, .features = 128, .rank = 256, .near = NearKernel::kModel};
+  EXPECT_EQ(added(spec), 18 * 2 * 64 * 256);
 }
 
 TEST(RunPlan, FrozenWeightsStayInTheFileAndTrainedOnesHaveFourNumbers) {

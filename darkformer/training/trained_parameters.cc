@@ -35,7 +35,7 @@ bool decays(const std::string& name) {
 }
 
 bool is_factor(const std::string& name) {
-  return contains(name, ".self_attn.dark.factor");
+  return contains(name, ".self_attn.dark.factor") || contains(name, ".self_attn.dark.key_factor");
 }
 
 std::vector<TrainedParameter> trained_parameters(const Decoder& model, double factor_rate_scale) {

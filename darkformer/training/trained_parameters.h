@@ -22,7 +22,7 @@ bool is_trained(TrainScope scope, const std::string& name);
 bool is_named(const std::vector<std::string>& ends, const std::string& name);
 // Matrices of the exact model decay; norms, M, gates and learned draws do not.
 bool decays(const std::string& name);
-// M of converted attention.
+// M of converted attention, or both W of hedgehog's.
 bool is_factor(const std::string& name);
 
 struct TrainedParameter {

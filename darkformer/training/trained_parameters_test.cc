@@ -51,6 +51,16 @@ TEST(TrainedParameters, MatricesDecayAndNothingElse) {
                                    "mlp.up_proj.weight", "mlp.down_proj.weight"}));
 }
 
+TEST(TrainedParameters, BothMapsOfLearnedFeaturesAreTheFactor) {
+  const auto model = dark_decoder();
+  model->set_attention(0, {.kind = AttentionKind::kHedgehog,
+                           .features = 6,
+                           .rank = model->config().head_dim,
+                           .near = NearKernel::kModel});
+  EXPECT_EQ(chosen(*model, is_factor),
+            (std::set<std::string>{"self_attn.dark.factor", "self_attn.dark.key_factor"}));
+}
+
 TEST(TrainedParameters, OnlyTheFactorHasItsOwnRate) {
   for (const TrainedParameter& parameter : trained_parameters(*dark_decoder(), 7)) {
     EXPECT_EQ(parameter.rate_scale, parameter.name.ends_with("dark.factor") ? 7 : 1)

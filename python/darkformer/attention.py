@@ -27,7 +27,7 @@ class Attention(torch.nn.Module):
     """q (B,H,T,D), k (B,G,T,D), v (B,G,T,D), projected and rotated but not scaled -> (B,H,T,D). Causal.
 
     attention: "dark" (M learned), "performer", "lfk" (draws learned), "importance", "oprf", "sderf", "aderf"
-    (fitted tensors, as a converted folder has them), "exact", "window" (the nearest `window` keys and no other),
+    (fitted tensors, as a converted folder has them), "hedgehog" (learned softmax features), "exact", "window" (the nearest `window` keys and no other),
     "constant" or "random"; or an AttentionSpec.
     Options of the kinds with features, as `darkformer convert` has them: features (default: the head size), rank,
     placement ("kv-head", "query-head", "layer"), rope ("after", "before"), window, sinks, near_kernel ("model": exact
@@ -62,6 +62,11 @@ class Attention(torch.nn.Module):
 
     def _register_features(self):
         spec, groups, size = self.spec, self.groups, self.head_dim
+        if not spec.has_draws:
+            factor = self.scale ** 0.5 * initial_factor(groups, spec.factor_rows, size, self.seed, self.layer)
+            self._register("factor", factor, learned=True)
+            self._register("key_factor", factor.clone(), learned=True)
+            return
         self._register("draws", self._fresh_draws(), learned=spec.attention == "lfk")
         if spec.has_factor:
             factor = initial_factor(groups, spec.rank, size, self.seed, self.layer)
@@ -106,7 +111,7 @@ class Attention(torch.nn.Module):
     def redraw(self, draw_index):
         """New draws, unless they are learned, or fitted with their weights."""
         self.draw_index = draw_index
-        if self.spec.has_features and self.spec.attention != "lfk" and not self.spec.has_log_weights:
+        if self.spec.has_draws and self.spec.attention != "lfk" and not self.spec.has_log_weights:
             with torch.no_grad():
                 self.draws.copy_(self._fresh_draws())
 
@@ -117,11 +122,16 @@ class Attention(torch.nn.Module):
             return tensor
         return tensor.expand(self.kv_heads, *tensor.shape[1:])
 
+    def _op_draws(self):
+        """The draws, or for the op none of the right shape."""
+        factor = self._for_op("factor")
+        return self._for_op("draws") if self.spec.has_draws else factor.new_empty(factor.shape[0], 0, self.head_dim)
+
     def _gate(self, q):
         """(B,H,T,2): (c, b + u . sqrt(scale) M (q - a))."""
         rows = self.gate_weight                                                                  # (H,R)
         factor = self._for_op("factor")
-        if factor is not None and self.spec.rope == "after":
+        if factor is not None and self.spec.has_draws and self.spec.rope == "after":
             grouped = rows.reshape(factor.shape[0], -1, self.spec.rank)
             rows = torch.matmul(grouped, factor).reshape(self.heads, self.head_dim)              # (H,D)
         rows = self.scale ** 0.5 * rows
@@ -139,7 +149,8 @@ class Attention(torch.nn.Module):
                    "log_weights": self._for_op("log_weights"), "query_center": self._for_op("query_center"),
                    "key_center": getattr(self, "key_center", None), "scale": self.scale,
                    "window": self.spec.window, "sinks": self.spec.sinks,
-                   "model_near": self.spec.near_kernel == "model", "far_all": self.spec.far_keys == "all"}
+                   "model_near": self.spec.near_kernel == "model", "far_all": self.spec.far_keys == "all",
+                   "softmax_features": self.spec.attention == "hedgehog"}
         if self.spec.gate:
             options["gate"] = self._gate(q)
         return options
@@ -158,7 +169,7 @@ class Attention(torch.nn.Module):
             return self._running_means(v, 0.0, 0)
         if kind == "random":
             return ops.random_attention(v, self.heads, self.seed, self.layer, self.draw_index)
-        return ops.dark_attention(q, k, v, self._for_op("draws"), **self._options(q))
+        return ops.dark_attention(q, k, v, self._op_draws(), **self._options(q))
 
     @torch.no_grad()
     def extend(self, q, k, v, state):
@@ -174,8 +185,8 @@ class Attention(torch.nn.Module):
             state[:] = [torch.cat([state[0], v], 2) if state else v]
             return ops.random_attention(state[0], self.heads, self.seed, self.layer, self.draw_index, before)
         if state and q.shape[2] == 1:
-            return ops.dark_attention_step(q, k, v, self._for_op("draws"), state=state, **self._options(q))
-        out, state[:] = ops.dark_attention_prefill(q, k, v, self._for_op("draws"), state=state, **self._options(q))
+            return ops.dark_attention_step(q, k, v, self._op_draws(), state=state, **self._options(q))
+        out, state[:] = ops.dark_attention_prefill(q, k, v, self._op_draws(), state=state, **self._options(q))
         return out
 
     def _extend_exact(self, q, k, v, state):

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
 
-_FACTOR = ("dark", "aderf")
+_FACTOR = ("dark", "aderf", "hedgehog")
 _LOG_WEIGHTS = ("importance", "oprf", "sderf", "aderf")
 _PLAIN = ("exact", "window", "constant", "random")  # no features, no options but the window's
-KINDS = ("exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf", "window", "constant",
-         "random")
+KINDS = ("exact", "performer", "dark", "lfk", "importance", "oprf", "sderf", "aderf", "hedgehog", "window",
+         "constant", "random")
 PLACEMENTS = ("kv-head", "query-head", "layer")
 ROPES = ("after", "before")
 NEAR_KERNELS = ("factor", "model")
@@ -41,6 +41,8 @@ class AttentionSpec:
         if attention not in _PLAIN:
             options = {"features": head_dim, "rank": head_dim,
                        **{name: value for name, value in options.items() if value is not None}}
+            if attention == "hedgehog":
+                options.setdefault("near_kernel", "model")
             near = options.get("window", 0) or options.get("sinks", 0)
             if attention in _FACTOR and near and options.get("rope", "after") == "after":
                 options.setdefault("near_kernel", "model")
@@ -48,8 +50,13 @@ class AttentionSpec:
 
     @property
     def has_features(self):
-        """Are there draws?"""
+        """Are there features?"""
         return self.attention not in _PLAIN
+
+    @property
+    def has_draws(self):
+        """Are the features random?"""
+        return self.has_features and self.attention != "hedgehog"
 
     @property
     def has_factor(self):
@@ -59,7 +66,12 @@ class AttentionSpec:
     @property
     def has_key_factor(self):
         """Have the keys an M of their own?"""
-        return self.attention == "aderf"
+        return self.attention in ("aderf", "hedgehog")
+
+    @property
+    def factor_rows(self):
+        """Rows of the factors."""
+        return self.features // 2 if self.attention == "hedgehog" else self.rank
 
     @property
     def has_log_weights(self):
@@ -95,6 +107,12 @@ class AttentionSpec:
                "\"rope\": \"before\" needs the full rank and one M for the query heads of a key head")
         wanted(self.rope == "after" or not self.has_key_factor,
                f"\"rope\": \"before\": attention {self.attention} is fitted to rotated queries and keys")
+        if self.attention == "hedgehog":
+            wanted(self.features % 2 == 0, f"\"features\" is {self.features}; attention hedgehog has as many of "
+                   "softmax(W x) as of softmax(-W x): wanted an even number")
+            wanted(not self.centre and self.orthogonal, "attention hedgehog has neither centres nor draws")
+            wanted(self.near_kernel == "model", "\"near_kernel\" is factor; attention hedgehog has near keys by the "
+                   "model's own only")
         wanted(self.near_kernel == "factor" or self.rope == "after",
                "\"near_kernel\": \"model\" needs queries and keys as the model has them, and with \"rope\": \"before\" "
                "the factor has changed them before the rotation")
@@ -116,6 +134,8 @@ class AttentionSpec:
         spec = AttentionSpec(**entry)
         if spec.has_features and "rank" not in entry:
             spec = dataclasses.replace(spec, rank=head_dim)
+        if spec.attention == "hedgehog" and "near_kernel" not in entry:
+            spec = dataclasses.replace(spec, near_kernel="model")
         spec.check(head_dim, where)
         return spec
 

@@ -62,6 +62,8 @@ def dark_attention(q, k, v, draws, factor=None, **options):
       causal=True, window=0, sinks=0    nearest and first keys that stay exact; a window needs causal
       model_near=False          True: these by exp(scale q . k), the model's own kernel, not through the factor
       far_all=False             True: the features see these keys too
+      softmax_features=False    True: the features of Hedgehog, [softmax(M x), softmax(-M x)] with factor (queries) and
+                                key_factor (keys) (N,F/2,D); draws is an empty (N,0,D), neither weights nor centres
     float32 and bfloat16 on the CPU run the kernels; float64 and other devices a composition of PyTorch calls.
     """
     return _run(_ops.dark_attention, q, k, v, draws, factor, **options)

@@ -47,7 +47,7 @@ class Convert(unittest.TestCase):
 
     def test_every_kind_of_every_family(self):
         for family in ("gemma1", "gemma2", "gemma3"):
-            for kind in ("performer", "dark", "lfk", "window", "constant", "random"):
+            for kind in ("performer", "dark", "lfk", "hedgehog", "window", "constant", "random"):
                 with self.subTest(family=family, kind=kind):
                     to = self.out / f"{family}-{kind}"
                     text = self.good("convert", GOLDEN / family, "--attention", kind, "--out", to,
@@ -192,6 +192,11 @@ class Convert(unittest.TestCase):
                 (["--attention", "sderf", "--clip", "0.1", "--data", model / "config.json", "--out", self.out / "x"], "--clip"),
                 (["--attention", "importance", "--clip", "0", "--data", model / "config.json", "--out", self.out / "x"], "--clip"),
                 (["--attention", "sderf", "--init", "whiten", "--data", model / "config.json", "--out", self.out / "x"], "--init"),
+                (["--attention", "hedgehog", "--features", "7", "--out", self.out / "x"], "even"),
+                (["--attention", "hedgehog", "--centre", "--data", model / "config.json", "--out", self.out / "x"], "no centres"),
+                (["--attention", "hedgehog", "--iid", "--out", self.out / "x"], "no draws"),
+                (["--attention", "hedgehog", "--window", "4", "--near", "factor", "--out", self.out / "x"], "model's own"),
+                (["--attention", "hedgehog", "--init", "whiten", "--data", model / "config.json", "--out", self.out / "x"], "--init"),
                 (["--attention", "dark", "--gate", "--out", self.out / "x"], "--window"),
                 (["--attention", "dark", "--near", "model", "--out", self.out / "x"], "--window"),
                 (["--attention", "dark", "--far-keys", "all", "--out", self.out / "x"], "--window"),

@@ -46,6 +46,19 @@ class Gradcheck(unittest.TestCase):
         self.check(list(problem()), window=2, sinks=1, model_near=True)
         self.check(list(problem()), window=2, sinks=1, far_all=True)
 
+    def test_softmax_features(self):
+        p = problem()
+        heads, size = p["k"].shape[1], p["k"].shape[3]
+        names = ["q", "k", "v", "gate"]
+        maps = [torch.randn(heads, 3, size, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+
+        def call(factor, key_factor, *tensors):
+            q, k, v, gate = tensors
+            return ops.dark_attention(q, k, v, q.new_empty(heads, 0, size), factor, key_factor=key_factor, gate=gate,
+                                      window=2, softmax_features=True)
+
+        self.assertTrue(torch.autograd.gradcheck(call, [*maps, *(p[name] for name in names)]))
+
     def test_centres_and_weights(self):
         self.check(["q", "k", "v", "draws", "factor", "log_weights", "query_center", "key_center"])
 
