@@ -23,7 +23,7 @@ class Eval : public ::testing::Test {
   std::string exact() const { return golden_folder("gemma1").string(); }
 
   std::string converted(const std::vector<std::string>& options) const {
-    std::vector<std::string> arguments = {"convert",   exact(), "--data", path("text.txt"),
+    std::vector<std::string> arguments = {"convert",   "--no-fit", exact(), "--data", path("text.txt"),
                                           "--context", "64",    "--out",  path("model"),
                                           "--threads", "1"};
     arguments.insert(arguments.end(), options.begin(), options.end());

@@ -186,7 +186,7 @@ TEST_F(Sample, AnalyzeAndConvertReadTheModelsOwnTextWhereThereIsNoOther) {
   EXPECT_NE(with({"analyze", model, "--features", "8", "--out", path("analysis")})
                 .find("300 tokens of the model's own text, sampled now"),
             std::string::npos);
-  EXPECT_NE(with({"convert", model, "--centre", "--out", path("own")})
+  EXPECT_NE(with({"convert", "--no-fit", model, "--centre", "--out", path("own")})
                 .find("300 tokens of the model's own text, sampled before"),
             std::string::npos);
   std::string text;
@@ -195,14 +195,14 @@ TEST_F(Sample, AnalyzeAndConvertReadTheModelsOwnTextWhereThereIsNoOther) {
   }
   // The same as with that text given.
   ASSERT_EQ(
-      run({"convert", model, "--centre", "--data", text, "--context", "16", "--out", path("given")})
+      run({"convert", "--no-fit", model, "--centre", "--data", text, "--context", "16", "--out", path("given")})
           .code,
       kExitDone);
   EXPECT_EQ(read_bytes(path("own/model.safetensors")), read_bytes(path("given/model.safetensors")));
   // Nothing is sampled for what needs no text.
-  ASSERT_EQ(run({"convert", model, "--attention", "performer", "--out", path("plain")}).code,
+  ASSERT_EQ(run({"convert", "--no-fit", model, "--attention", "performer", "--out", path("plain")}).code,
             kExitDone);
-  expect_usage(run({"convert", model, "--own-tokens", "9", "--out", path("x")}), "--own-tokens");
+  expect_usage(run({"convert", "--no-fit", model, "--own-tokens", "9", "--out", path("x")}), "--own-tokens");
   expect_usage(run({"analyze", model, "--own-tokens", "9", "--data", text, "--out", path("x")}),
                "--own-tokens");
 }
@@ -211,7 +211,7 @@ TEST_F(Sample, WithoutATokenizerNoTextIsAnnounced) {
   const std::string model = golden_folder("gemma2").string();
   for (const Words& words :
        {Words{"analyze", model, "--cache", path("cache")},
-        Words{"convert", model, "--centre", "--cache", path("cache")}, Words{"linearize", model}}) {
+        Words{"convert", "--no-fit", model, "--centre", "--cache", path("cache")}, Words{"linearize", model}}) {
     Words all = words;
     all.insert(all.end(), {"--out", path("out")});
     ::testing::internal::CaptureStderr();
@@ -226,7 +226,7 @@ TEST_F(Sample, FromBrokenWeightsNoTextIsAnnounced) {
   fs::copy(golden_folder("gemma1"), model);
   write_bytes(weights, read_bytes(weights).substr(0, 1000));
   ::testing::internal::CaptureStderr();
-  expect_failure(run({"convert", model, "--centre", "--out", path("out")}), {weights});
+  expect_failure(run({"convert", "--no-fit", model, "--centre", "--out", path("out")}), {weights});
   EXPECT_EQ(::testing::internal::GetCapturedStderr().find("own text"), std::string::npos);
 }
 

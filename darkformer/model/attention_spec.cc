@@ -162,9 +162,9 @@ void check_attention_spec(const AttentionSpec& spec,
   require(spec.rank == head_dim || spec.kind == AttentionKind::kDark, where, ": \"rank\" is ",
           spec.rank, ", but attention ", attention_kind_name(spec.kind),
           " has no factor of lower rank: wanted ", head_dim);
-  require(!spec.learned_draws || !has_log_weights(spec.kind), where,
+  require(!spec.learned_draws || (has_draws(spec.kind) && !has_log_weights(spec.kind)), where,
           ": \"learned_draws\": attention ", attention_kind_name(spec.kind),
-          " computes its weights from its draws");
+          " has no draws that could be learned");
   require(!spec.gate || spec.window > 0, where, ": \"gate\" needs a window");
   const bool before = spec.rope == RopeOrder::kBefore;
   require(!before || spec.rank == head_dim, where, ": \"rope\": \"before\" needs the full rank ",

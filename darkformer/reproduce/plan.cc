@@ -177,7 +177,8 @@ class Planner {
     merge(run.settings, options);
     Job job;
     job.name = concat("convert-", arm.name, "-s", run.seed);
-    job.arguments = {"convert", inputs_.model};
+    // The paper converts and trains; fitting first is ours.
+    job.arguments = {"convert", inputs_.model, "--no-fit"};
     append(job.arguments, option_arguments(options));
     if (reads) {
       job.arguments.push_back("--data");

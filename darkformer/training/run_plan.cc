@@ -202,11 +202,12 @@ double matrix_flops(const ModelConfig& config) {
 }
 
 // Of a converted layer's tensors: the others are drawn or fitted.
-bool is_learned(AttentionKind kind, const std::string& name) {
+bool is_learned(const AttentionSpec& spec, const std::string& name) {
+  const AttentionKind kind = spec.kind;
   return name.find(".gate_") != std::string::npos ||
          (kind == AttentionKind::kDark && name.ends_with(".factor")) ||
          (kind == AttentionKind::kHedgehog && name.ends_with("factor")) ||
-         (kind == AttentionKind::kLfk && name.ends_with(".draws"));
+         (learns_draws(spec) && name.ends_with(".draws"));
 }
 
 double attention_flops(const ModelConfig& config, std::int64_t layer, std::int64_t context) {
@@ -240,9 +241,9 @@ std::int64_t trained_count(const ModelConfig& config, TrainScope scope) {
     sum += !tensor.is_dark && is_trained(scope, tensor.name) ? elements(tensor.shape) : 0;
   }
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    const AttentionKind kind = config.attention[static_cast<std::size_t>(i)].kind;
+    const AttentionSpec& spec = config.attention[static_cast<std::size_t>(i)];
     for (const ExpectedTensor& tensor : dark_tensors(config, i)) {
-      sum += is_learned(kind, tensor.name) ? elements(tensor.shape) : 0;
+      sum += is_learned(spec, tensor.name) ? elements(tensor.shape) : 0;
     }
   }
   return sum;

@@ -41,7 +41,7 @@ def finetuned(kind, train, seed):
     if KINDS[kind]:
         model = OUT / f"{name}-start"
         if not model.exists():
-            run("convert", MODEL, *KINDS[kind], "--seed", seed, "--out", model)
+            run("convert", "--no-fit", MODEL, *KINDS[kind], "--seed", seed, "--out", model)
     resume = ["--resume"] if folder.exists() else []
     run("finetune", model, "--data", TEXT, "--train", train, *SETTINGS, "--seed", seed, "--out", folder, *resume)
     measured = run("eval", folder / "final", "--data", HELD_OUT, "--context", "256", "--max-tokens", "60000")

@@ -92,7 +92,7 @@ class CopyTask:
         tuned = self.folder / folder_name(name, seed)
         start = tuned.with_name(tuned.name + "-start")
         if not start.exists():
-            run(self.program, "convert", self.exact, *convert, "--features", self.setting.features, "--seed", seed, "--out", start)
+            run(self.program, "convert", "--no-fit", self.exact, *convert, "--features", self.setting.features, "--seed", seed, "--out", start)
         run(self.program, "finetune", start, "--data", self.text, "--lr", rate or self.setting.rate, "--schedule", self.setting.schedule,
             *TRAINING, *WINDOWS, "--steps", self.setting.steps, "--checkpoint-every", self.setting.every, "--keep", self.setting.steps,
             "--factor-lr-scale", 5, *finetune, "--seed", seed, "--out", tuned, "--resume")

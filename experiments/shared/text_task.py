@@ -12,7 +12,7 @@ def finetuned(program, folder, convert, seed, finetune=()):
     """Zero-shot accuracy, and accuracy and loss after finetuning, of the model converted with these options (dark, centred)."""
     start = folder.with_name(folder.name + "-start")
     if not start.exists():
-        run(program, "convert", MODEL, "--attention", "dark", "--centre", *convert, "--data", TEXT, "--context", "256",
+        run(program, "convert", "--no-fit", MODEL, "--attention", "dark", "--centre", *convert, "--data", TEXT, "--context", "256",
             "--seed", seed, "--out", start)
     run(program, "finetune", start, "--data", TEXT, *SETTINGS, *finetune, "--seed", seed, "--out", folder, "--resume")
     before, after = (run(program, "eval", model, "--data", HELD_OUT, "--context", "256", "--max-tokens", "60000",

@@ -67,7 +67,7 @@ class Attention(torch.nn.Module):
             self._register("factor", factor, learned=True)
             self._register("key_factor", factor.clone(), learned=True)
             return
-        self._register("draws", self._fresh_draws(), learned=spec.attention == "lfk")
+        self._register("draws", self._fresh_draws(), learned=spec.learns_draws)
         if spec.has_factor:
             factor = initial_factor(groups, spec.rank, size, self.seed, self.layer)
             self._register("factor", factor, learned=spec.attention == "dark")
@@ -111,7 +111,7 @@ class Attention(torch.nn.Module):
     def redraw(self, draw_index):
         """New draws, unless they are learned, or fitted with their weights."""
         self.draw_index = draw_index
-        if self.spec.has_draws and self.spec.attention != "lfk" and not self.spec.has_log_weights:
+        if self.spec.has_draws and not self.spec.learns_draws and not self.spec.has_log_weights:
             with torch.no_grad():
                 self.draws.copy_(self._fresh_draws())
 

@@ -28,6 +28,7 @@ class AttentionSpec:
     orthogonal: bool = True
     centre: bool = False
     gate: bool = False
+    learned_draws: bool = False
     folded: bool = False
 
     @staticmethod
@@ -57,6 +58,11 @@ class AttentionSpec:
     def has_draws(self):
         """Are the features random?"""
         return self.has_features and self.attention != "hedgehog"
+
+    @property
+    def learns_draws(self):
+        """Are the draws learned, always (lfk) or here?"""
+        return self.attention == "lfk" or self.learned_draws
 
     @property
     def has_factor(self):
@@ -102,6 +108,8 @@ class AttentionSpec:
         wanted(self.window >= 0 and self.sinks >= 0, "\"window\" and \"sinks\" are 0 or more")
         wanted(self.rank == head_dim or self.attention == "dark",
                f"\"rank\" is {self.rank}, but attention {self.attention} has no factor of lower rank: wanted {head_dim}")
+        wanted(not self.learned_draws or (self.has_draws and not self.has_log_weights),
+               f"\"learned_draws\": attention {self.attention} has no draws that could be learned")
         wanted(not self.gate or self.window > 0, "\"gate\" needs a window")
         wanted(self.rope == "after" or (self.rank == head_dim and self.placement != "query-head"),
                "\"rope\": \"before\" needs the full rank and one M for the query heads of a key head")

@@ -92,22 +92,22 @@ class Analyze(unittest.TestCase):
                     self.assertTrue(layer["advice"]["reason"])
                     self.assertEqual(bool(layer["estimators"]), layer["sliding_window"] == 0)
                 by, auto, small = (self.out / f"{model.name}-{name}" for name in ("by", "auto", "small"))
-                self.good("convert", model, "--attention", "sderf", "--centre", "--analysis", to / "analysis.json", "--out", by)
+                self.good("convert", "--no-fit", model, "--attention", "sderf", "--centre", "--analysis", to / "analysis.json", "--out", by)
                 self.works(by)
                 gated = self.out / f"{model.name}-gated"
-                self.good("convert", model, "--attention", "dark", "--window", "8", "--analysis", to, "--out", gated)
+                self.good("convert", "--no-fit", model, "--attention", "dark", "--window", "8", "--analysis", to, "--out", gated)
                 biases = floats_of(gated / "model.safetensors", ".gate_bias")
                 self.assertTrue(biases and all(biases), "gates start from the analysis")
-                self.good("convert", model, "--analysis", to, "--auto", "--out", auto)
+                self.good("convert", "--no-fit", model, "--analysis", to, "--auto", "--out", auto)
                 self.works(auto)
                 config = json.loads((auto / "config.json").read_text())
                 advised = [layer["advice"]["attention"]["attention"] for layer in analysis["layers"]]
                 self.assertEqual([layer["attention"] for layer in config["darkformer"]["layers"]], advised)
                 # The smallest budget there is, by the message that refuses a smaller one.
-                done = run("convert", model, "--analysis", to, "--auto", "--budget", "1", "--out", small)
+                done = run("convert", "--no-fit", model, "--analysis", to, "--auto", "--budget", "1", "--out", small)
                 self.assertEqual(done.returncode, 1)
                 least = int(re.search(r"takes (\d+) bytes", done.stderr).group(1))
-                result = json.loads(self.good("convert", model, "--analysis", to, "--auto", "--budget", least, "--out", small,
+                result = json.loads(self.good("convert", "--no-fit", model, "--analysis", to, "--auto", "--budget", least, "--out", small,
                                               "--json").splitlines()[-1])
                 self.assertEqual(result["state_bytes"], least)
                 self.works(small)
@@ -118,7 +118,7 @@ class Analyze(unittest.TestCase):
         data = ("--data", self.text, "--context", "64", "--tokens", "2048")
         for name, more, scale, bias in (("plain", (), 0.5, 0), ("data", (*data, "--gate-bias", "1"), 0, 1),
                                         ("analysis", ("--analysis", self.analyze(EMBEDDED), "--gate-bias", "1"), 0, 1)):
-            self.good("convert", *gate, *more, "--out", self.out / name)
+            self.good("convert", "--no-fit", *gate, *more, "--out", self.out / name)
             weights = self.out / name / "model.safetensors"
             self.assertEqual(set(floats_of(weights, ".gate_scale")), {scale}, name)
             self.assertEqual(set(floats_of(weights, ".gate_bias")), {bias}, name)
@@ -159,49 +159,49 @@ class Analyze(unittest.TestCase):
         model = GOLDEN / "gemma1"
         plain, folded, later = self.out / "plain", self.out / "folded", self.out / "later"
         options = ("--attention", "dark", "--rope", "before", "--init", "whiten-match", "--data", self.text, "--context", "64")
-        self.good("convert", model, *options, "--out", plain)
-        self.assertIn("for good", self.good("convert", model, *options, "--fold", "--out", folded))
-        self.good("convert", plain, "--fold", "--out", later)
+        self.good("convert", "--no-fit", model, *options, "--out", plain)
+        self.assertIn("for good", self.good("convert", "--no-fit", model, *options, "--fold", "--out", folded))
+        self.good("convert", "--no-fit", plain, "--fold", "--out", later)
         loss = [json.loads(self.good("eval", which, "--data", self.text, "--context", "64", "--max-tokens", "2000",
                                      "--json").splitlines()[-1])["loss"] for which in (plain, folded, later)]
         self.assertAlmostEqual(loss[0], loss[1], places=3)
         self.assertAlmostEqual(loss[0], loss[2], places=3)
         self.works(later)
-        self.refused(1, ["folded", "original"], "convert", folded, "--attention", "exact", "--out", self.out / "x")
-        self.refused(1, ["normed"], "convert", self.with_tokenizer("gemma3"), *options, "--fold", "--out", self.out / "x")
-        self.refused(1, ["no dark layer"], "convert", model, "--fold", "--out", self.out / "x")
+        self.refused(1, ["folded", "original"], "convert", "--no-fit", folded, "--attention", "exact", "--out", self.out / "x")
+        self.refused(1, ["normed"], "convert", "--no-fit", self.with_tokenizer("gemma3"), *options, "--fold", "--out", self.out / "x")
+        self.refused(1, ["no dark layer"], "convert", "--no-fit", model, "--fold", "--out", self.out / "x")
         dark = self.out / "dark"
-        self.good("convert", model, "--attention", "dark", "--out", dark)
-        self.refused(1, ["after the rotation"], "convert", dark, "--fold", "--out", self.out / "x")
+        self.good("convert", "--no-fit", model, "--attention", "dark", "--out", dark)
+        self.refused(1, ["after the rotation"], "convert", "--no-fit", dark, "--fold", "--out", self.out / "x")
         for arguments, word in (
                 (["--attention", "dark", "--fold"], "--rope before"),
                 (["--attention", "sderf", "--rope", "before", "--fold", "--data", self.text], "--attention dark"),
                 (["--attention", "dark", "--rope", "before", "--fold"], "identity"),
                 (["--attention", "dark", "--rope", "before", "--rank", "4", "--init", "whiten", "--data", self.text, "--fold"], "rank"),
                 (["--fold", "--window", "4"], "--window")):
-            self.refused(2, [word], "convert", model, *arguments, "--out", self.out / "x")
+            self.refused(2, [word], "convert", "--no-fit", model, *arguments, "--out", self.out / "x")
 
     def test_what_is_refused(self):
         model = GOLDEN / "gemma1"
         to = self.analyze(model)
         x = ("--out", self.out / "x")
-        self.refused(1, ["another model"], "convert", self.with_tokenizer("gemma2"), "--analysis", to, "--auto", *x)
-        self.refused(1, ["another model"], "convert", EMBEDDED, "--attention", "dark", "--analysis", to, *x)
-        self.refused(1, ["nowhere"], "convert", model, "--analysis", self.out / "nowhere", "--auto", *x)
-        self.refused(1, ["bytes"], "convert", model, "--analysis", to, "--auto", "--budget", "10", *x)
+        self.refused(1, ["another model"], "convert", "--no-fit", self.with_tokenizer("gemma2"), "--analysis", to, "--auto", *x)
+        self.refused(1, ["another model"], "convert", "--no-fit", EMBEDDED, "--attention", "dark", "--analysis", to, *x)
+        self.refused(1, ["nowhere"], "convert", "--no-fit", model, "--analysis", self.out / "nowhere", "--auto", *x)
+        self.refused(1, ["bytes"], "convert", "--no-fit", model, "--analysis", to, "--auto", "--budget", "10", *x)
         self.refused(2, ["16777216"], "analyze", model, "--data", self.text, "--features", "100000000", *x)
         for arguments, word in ((["--auto"], "--analysis"), (["--budget", "9"], "--auto"),
                                 (["--analysis", to, "--data", self.text], "exclude"),
                                 (["--analysis", to, "--auto", "--features", "8"], "--features"),
                                 (["--analysis", to, "--auto", "--attention", "dark"], "--attention")):
-            self.refused(2, [word], "convert", model, *arguments, *x)
+            self.refused(2, [word], "convert", "--no-fit", model, *arguments, *x)
         (to / "moments.safetensors").write_bytes((to / "moments.safetensors").read_bytes()[:5000])
-        self.refused(1, ["moments.safetensors"], "convert", model, "--attention", "dark", "--centre", "--analysis", to, *x)
+        self.refused(1, ["moments.safetensors"], "convert", "--no-fit", model, "--attention", "dark", "--centre", "--analysis", to, *x)
         short = self.out / "short.txt"
         short.write_text("A short text.")
         self.refused(1, ["--context"], "analyze", model, "--data", short, *x)
         dark = self.out / "dark"
-        self.good("convert", model, "--attention", "dark", "--out", dark)
+        self.good("convert", "--no-fit", model, "--attention", "dark", "--out", dark)
         self.refused(1, ["layer 0", "dark"], "analyze", dark, "--data", self.text, "--context", "64", *x)
         self.assertFalse((self.out / "x").exists())
 

@@ -50,7 +50,7 @@ class Convert(unittest.TestCase):
             for kind in ("performer", "dark", "lfk", "hedgehog", "window", "constant", "random"):
                 with self.subTest(family=family, kind=kind):
                     to = self.out / f"{family}-{kind}"
-                    text = self.good("convert", GOLDEN / family, "--attention", kind, "--out", to,
+                    text = self.good("convert", "--no-fit", GOLDEN / family, "--attention", kind, "--out", to,
                                      *(("--window", "3") if kind == "window" else ()))
                     self.assertIn("converted", text)
                     config = json.loads((to / "config.json").read_text())
@@ -65,7 +65,7 @@ class Convert(unittest.TestCase):
         for kind in ("importance", "oprf", "sderf", "aderf"):
             with self.subTest(kind=kind):
                 to = self.out / kind
-                self.good("convert", model, "--attention", kind, "--centre", "--features", "24", "--data", text, "--out", to,
+                self.good("convert", "--no-fit", model, "--attention", kind, "--centre", "--features", "24", "--data", text, "--out", to,
                           *(["--clip", "0.1"] if kind == "importance" else []))
                 header = (to / "model.safetensors").read_bytes()
                 header = json.loads(header[8:8 + int.from_bytes(header[:8], "little")])
@@ -86,8 +86,8 @@ class Convert(unittest.TestCase):
         for family in ("gemma1", "gemma2", "gemma3"):
             with self.subTest(family=family):
                 there, back = self.out / f"{family}-there", self.out / f"{family}-back"
-                self.good("convert", GOLDEN / family, "--attention", "dark", "--layers", "all", "--window", "4", "--out", there)
-                self.good("convert", there, "--attention", "exact", "--out", back)
+                self.good("convert", "--no-fit", GOLDEN / family, "--attention", "dark", "--layers", "all", "--window", "4", "--out", there)
+                self.good("convert", "--no-fit", there, "--attention", "exact", "--out", back)
                 self.assertEqual(self.logits(back), self.logits(GOLDEN / family))
                 config = json.loads((back / "config.json").read_text())
                 original = json.loads((GOLDEN / family / "config.json").read_text())
@@ -98,7 +98,7 @@ class Convert(unittest.TestCase):
         """The default where there is a factor of its own; until the factor moves, both kernels are the same."""
         def near(*options):
             to = self.out / "-".join(("near", *options))
-            self.good("convert", GOLDEN / "gemma1", "--attention", *options, "--out", to)
+            self.good("convert", "--no-fit", GOLDEN / "gemma1", "--attention", *options, "--out", to)
             layers = json.loads((to / "config.json").read_text())["darkformer"]["layers"]
             return layers[0].get("near_kernel"), to
 
@@ -129,7 +129,7 @@ class Convert(unittest.TestCase):
             for kind in ("performer", "dark"):
                 with self.subTest(model=model.name, kind=kind):
                     to, run_folder, back = (self.out / f"{model.name}-{kind}-{part}" for part in ("to", "run", "back"))
-                    self.good("convert", model, "--attention", kind, "--centre", "--data", text, "--out", to)
+                    self.good("convert", "--no-fit", model, "--attention", kind, "--centre", "--data", text, "--out", to)
                     self.logits(to)
                     self.good("finetune", to, "--data", text, "--steps", "2", "--context", "32", "--batch", "2", "--out", run_folder)
                     measured = json.loads(self.good("eval", run_folder / "final", "--data", text, "--context", "64",
@@ -137,20 +137,20 @@ class Convert(unittest.TestCase):
                     self.assertGreater(measured["kl"], 0)
                     self.assertNotEqual(self.good("generate", run_folder / "final", "--prompt", "Linear", "-n", "20",
                                                   "--ignore-eos").strip(), "")
-                    self.good("convert", to, "--attention", "exact", "--out", back)
+                    self.good("convert", "--no-fit", to, "--attention", "exact", "--out", back)
                     self.assertEqual(self.logits(back), self.logits(model))
 
     def test_nothing_to_turn_back(self):
-        done = run("convert", GOLDEN / "gemma1", "--attention", "exact", "--out", self.out / "x")
+        done = run("convert", "--no-fit", GOLDEN / "gemma1", "--attention", "exact", "--out", self.out / "x")
         self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done)
         self.assertIn("exact already", done.stderr)
 
     def test_sliding_layers_stay_exact_unless_asked(self):
         to = self.out / "g3"
-        result = json.loads(self.good("convert", GOLDEN / "gemma3", "--attention", "dark", "--out", to, "--json").splitlines()[-1])
+        result = json.loads(self.good("convert", "--no-fit", GOLDEN / "gemma3", "--attention", "dark", "--out", to, "--json").splitlines()[-1])
         self.assertEqual(result["layers"], [5])
         self.assertGreater(result["break_even_tokens"], 0)
-        result = json.loads(self.good("convert", GOLDEN / "gemma3", "--attention", "dark", "--layers", "0-2,5", "--keep-exact", "1",
+        result = json.loads(self.good("convert", "--no-fit", GOLDEN / "gemma3", "--attention", "dark", "--layers", "0-2,5", "--keep-exact", "1",
                                       "--out", self.out / "some", "--json").splitlines()[-1])
         self.assertEqual(result["layers"], [0, 2, 5])
 
@@ -161,7 +161,7 @@ class Convert(unittest.TestCase):
         ranks = []
         for share in ("0.3", "0.9", "1"):
             to = self.out / f"share-{share}"
-            result = json.loads(self.good("convert", GOLDEN / "gemma1", "--attention", "dark", "--rank-share", share, "--data", text,
+            result = json.loads(self.good("convert", "--no-fit", GOLDEN / "gemma1", "--attention", "dark", "--rank-share", share, "--data", text,
                                           "--context", "64", "--out", to, "--json").splitlines()[-1])
             ranks.append([spec["rank"] for spec in result["specs"]])
             self.good("logits", to, "--ids", "2,3,4", "--out", self.out / "logits.safetensors")
@@ -205,22 +205,22 @@ class Convert(unittest.TestCase):
                 (["--attention", "dark", "--tokens", "8", "--out", self.out / "x"], "--tokens"),
                 (["--attention", "dark", "--keep-exact", "all", "--out", self.out / "x"], "--keep-exact"),
                 (["--attention", "dark", "--rope", "before", "--rank", "4", "--out", self.out / "x"], "before")):
-            done = run("convert", model, *arguments)
+            done = run("convert", "--no-fit", model, *arguments)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
             self.assertIn(words, done.stderr)
-        done = run("convert", model, "--attention", "dark", "--out", model)
+        done = run("convert", "--no-fit", model, "--attention", "dark", "--out", model)
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
         self.assertIn("own folder", done.stderr)
-        done = run("convert", model, "--attention", "dark", "--out", model / "sub")
+        done = run("convert", "--no-fit", model, "--attention", "dark", "--out", model / "sub")
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
         self.assertIn("inside the model's own folder", done.stderr)
         self.assertEqual(list(self.out.iterdir()), [])
 
     def test_the_original_is_not_touched(self):
         before = {file.name: file.read_bytes() for file in (GOLDEN / "gemma1").iterdir()}
-        self.good("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "a")
+        self.good("convert", "--no-fit", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "a")
         self.assertEqual(before, {file.name: file.read_bytes() for file in (GOLDEN / "gemma1").iterdir()})
-        done = run("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "a")
+        done = run("convert", "--no-fit", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "a")
         self.assertEqual(done.returncode, 2)
         self.assertIn("holds a model already", done.stderr)
 
@@ -232,12 +232,12 @@ class Convert(unittest.TestCase):
         (self.out / "empty").mkdir()
         (self.out / "link-to-empty").symlink_to(self.out / "empty")
         for out in ("models", "link"):
-            done = run("convert", self.out / "models" / "mine", "--attention", "dark", "--out", self.out / out)
+            done = run("convert", "--no-fit", self.out / "models" / "mine", "--attention", "dark", "--out", self.out / out)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
             self.assertIn("holds other files already", done.stderr)
         self.assertEqual((self.out / "models" / "note.txt").read_text(), "keep me")
         self.assertTrue((self.out / "models" / "mine" / "config.json").exists())
-        self.good("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "link-to-empty")
+        self.good("convert", "--no-fit", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "link-to-empty")
         self.assertTrue((self.out / "empty" / "config.json").exists())
 
 

@@ -14,6 +14,7 @@ KINDS = {
     "dark": ["--window", "4", "--sinks", "1", "--centre"],
     "performer": [],
     "lfk": [],
+    "hedgehog": [],
     "window": ["--window", "5"],
 }
 
@@ -57,7 +58,8 @@ class Families(unittest.TestCase):
     def check_kind(self, model, kind, options, original):
         converted, back = self.root / f"{model.parent.name}-{kind}", self.root / f"{model.parent.name}-{kind}-back"
         data = ["--data", self.text, "--context", 48, "--tokens", 500] if "--centre" in options else []
-        self.good("convert", model, "--attention", kind, *options, *data, *LAYERS, "--out", converted)
+        fit = ["--fit-steps", 3, "--fit-tokens", 200, "--fit-context", 24] if "--centre" in options else ["--no-fit"]
+        self.good("convert", model, "--attention", kind, *options, *data, *fit, *LAYERS, "--out", converted)
         self.assertNotEqual(self.logits(converted), original)
         self.good("convert", converted, "--attention", "exact", "--out", back)
         self.assertEqual(self.logits(back), original, "turned back it is the original, to the bit")

@@ -82,7 +82,7 @@ class Faults(unittest.TestCase):
             self.assertIn(part, lines[0])
 
     def convert(self, out):
-        return ["convert", MODEL, "--attention", "dark", "--features", "32", "--centre", "--data", self.text, "--out",
+        return ["convert", "--no-fit", MODEL, "--attention", "dark", "--features", "32", "--centre", "--data", self.text, "--out",
                 out, "--threads", "1"]
 
     def finetune(self, out, *more):

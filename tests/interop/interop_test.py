@@ -115,14 +115,14 @@ class Folders(unittest.TestCase):
         text.write_text("Four more years of peace and work for all the people of these states.\n" * 60)
         model = ROOT / "models" / "gemma-tiny"
         dark = ("--attention", "dark", "--features", "32", "--centre", "--data", text, "--window", "8")
-        run(PROGRAM, "convert", model, *dark, "--out", cls.root / "dark")
+        run(PROGRAM, "convert", "--no-fit", model, *dark, "--out", cls.root / "dark")
         run(PROGRAM, "finetune", cls.root / "dark", "--data", text, "--cache", cls.root / "cache", "--context", "32", "--batch", "2",
             "--steps", "1", "--held-out", "0", "--quiet", "--out", cls.root / "run")
         cls.folders = {"embedded": model, "dark": cls.root / "dark", "finetuned": cls.root / "run" / "final"}
         for family in FAMILIES:
             cls.folders[family] = GOLDEN / family
             converted = cls.root / f"{family}-dark"
-            run(PROGRAM, "convert", GOLDEN / family, "--attention", "dark", "--window", "4", "--layers", "all", "--out", converted)
+            run(PROGRAM, "convert", "--no-fit", GOLDEN / family, "--attention", "dark", "--window", "4", "--layers", "all", "--out", converted)
             cls.folders[f"{family} converted"] = converted
             shards = cls.root / f"{family}-shards"
             run(RANDOM_MODEL, GOLDEN / family / "config.json", shards, "100000")

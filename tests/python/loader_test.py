@@ -112,7 +112,7 @@ class Folders(unittest.TestCase):
                     ["lfk", "--placement", "query-head", "--iid"])):
                 with self.subTest(family=family, options=options):
                     to = self.out / f"{family}-{number}"
-                    program("convert", model, "--attention", *options, "--out", to)
+                    program("convert", "--no-fit", model, "--attention", *options, "--out", to)
                     self.compare(to)
 
     @torch.no_grad()
@@ -124,7 +124,7 @@ class Folders(unittest.TestCase):
             for family in FAMILIES:
                 model, text = self.readable(family)
                 to = self.out / f"{family}-dark"
-                program("convert", model, "--attention", "dark", "--centre", "--data", text, "--window", "4", "--out", to)
+                program("convert", "--no-fit", model, "--attention", "dark", "--centre", "--data", text, "--window", "4", "--out", to)
                 model = darkformer.load_gemma(to)
                 in_float = self.out / f"{family}-float"
                 darkformer.save_gemma(in_float, model)
@@ -210,7 +210,7 @@ class Folders(unittest.TestCase):
         self.assertEqual(model.model.layers[0].self_attn.q_proj.weight.dtype, torch.bfloat16)
 
     def test_same_draws_as_the_program(self):
-        program("convert", GOLDEN / "gemma1", "--attention", "dark", "--rank", "3", "--seed", "9", "--out", self.out / "p")
+        program("convert", "--no-fit", GOLDEN / "gemma1", "--attention", "dark", "--rank", "3", "--seed", "9", "--out", self.out / "p")
         model = darkformer.load_gemma(GOLDEN / "gemma1")
         model.set_attention("dark", rank=3, seed=9)
         stored = darkformer.load_gemma(self.out / "p").state_dict()
@@ -221,7 +221,7 @@ class Folders(unittest.TestCase):
 
     def test_finetuning(self):
         """Training in Python what the program converted, and the program on the result."""
-        program("convert", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "dark")
+        program("convert", "--no-fit", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "dark")
         model = darkformer.load_gemma(self.out / "dark")
         ids = torch.randint(3, 512, (4, 24), generator=torch.Generator().manual_seed(1))
         optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
