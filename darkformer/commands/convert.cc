@@ -378,13 +378,13 @@ Command convert_command() {
   return make_command<ConvertOptions>(
       {.name = "convert",
        .summary = "Give a model linear-time attention",
-       .example = "darkformer convert gemma-2b --attention dark --features 256 --centre --data "
-                  "text.jsonl --out gemma-2b-dark\n"
+       .example = "darkformer convert gemma-2b --window 16 --data text.jsonl --out gemma-2b-dark\n"
+                  "darkformer convert gemma-2b --attention dark --features 256 --fit-report fit --data "
+                  "text.jsonl --out gemma-2b-linear\n"
                   "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-advised",
        .details =
            "Writes a new folder; the original is not touched. Kinds: performer (random features), "
-           "dark (their covariance is learned; of full rank and without --init equal to performer "
-           "until it is trained), "
+           "dark (their covariance is learned), "
            "lfk (the draws themselves are learned); importance, oprf, sderf and aderf (draws from "
            "a "
            "covariance fitted to --data, weighted so that the kernel stays softmax's; "
@@ -395,10 +395,12 @@ Command convert_command() {
            "random (random weights) as baselines. Layers with a sliding window "
            "stay exact unless --layers names them. With --auto the analysis that darkformer "
            "analyze "
-           "wrote chooses, within --budget. What is fitted to text and is given neither --data nor "
+           "wrote chooses, within --budget. Before anything is trained, the attention is fitted: each "
+           "head is brought close to the exact one on text, without a gradient through the model; "
+           "stopped, the same command goes on. What is fitted to text and is given neither --data nor "
            "--analysis is fitted to text that the model writes itself (see darkformer sample). The "
            "converted "
-           "model wants finetuning: see darkformer finetune.",},
+           "model is better after finetuning: see darkformer finetune."},
       convert);
 }
 

@@ -16,7 +16,7 @@ measure "$model"
 for seed in 1 2 3; do
   for text in "$train" "$own"; do
     folder=$work/$(basename "${text%.*}")-$seed
-    "$program" convert "$model" --attention dark --centre --window 16 --data "$text" --context 256 --seed $seed --out "$folder" >/dev/null
+    "$program" convert "$model" --no-fit --near factor --attention dark --centre --window 16 --data "$text" --context 256 --seed $seed --out "$folder" >/dev/null
     "$program" finetune "$folder" --data "$text" --train attention --steps 100 --batch 8 --context 256 --lr 2e-4 --factor-lr-scale 5 \
       --warmup 10 --seed $seed --quiet --out "$folder-run" >/dev/null
     measure "$folder"

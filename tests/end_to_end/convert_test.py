@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -239,6 +240,63 @@ class Convert(unittest.TestCase):
         self.assertTrue((self.out / "models" / "mine" / "config.json").exists())
         self.good("convert", "--no-fit", GOLDEN / "gemma1", "--attention", "dark", "--out", self.out / "link-to-empty")
         self.assertTrue((self.out / "empty" / "config.json").exists())
+
+    def text(self):
+        file = self.out / "text.txt"
+        file.write_text("".join(f"The {i}th cat saw {i * 7 % 13} mice by the old mill. " for i in range(400)))
+        return file
+
+    def fitted(self, name, *more):
+        words = ["convert", EMBEDDED, "--data", self.text(), "--window", "4", "--fit-tokens", "640", "--fit-context", "32",
+                 "--fit-steps", "12", *more, "--out", self.out / name]
+        return words
+
+    def test_the_fit_brings_every_head_closer_and_leaves_the_weights(self):
+        result = json.loads(self.good(*self.fitted("a", "--json", "--fit-report", self.out / "page")).splitlines()[-1])
+        self.assertLess(result["fit"]["row_kl_after"], 0.8 * result["fit"]["row_kl_before"])
+        heads = [len(layer["after"]) for layer in result["fit"]["layers"]]
+        self.assertEqual(len(set(heads)), 1)
+        self.assertTrue(all(spec["learned_draws"] for spec in result["specs"]))
+        self.assertIn("After the fit", (self.out / "page" / "report.html").read_text())
+        self.assertIn("row KL", self.good(*self.fitted("b")))
+        self.assertEqual(self.logits(self.out / "a"), self.logits(self.out / "b"), "the same command gives the same bits")
+        self.good("convert", self.out / "a", "--attention", "exact", "--out", self.out / "back")
+        self.assertEqual(self.logits(self.out / "back"), self.logits(EMBEDDED))
+
+    def test_a_fit_that_was_killed_goes_on_to_the_same_bits(self):
+        self.good(*self.fitted("whole"))
+        words = [PROGRAM, *map(str, self.fitted("killed"))]
+        kept = self.out / ".killed.fit"
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+            while child.poll() is None and not (kept / "layer-0.safetensors").exists():
+                time.sleep(0.002)
+            child.kill()
+        self.assertTrue(kept.exists() or (self.out / "killed").exists())
+        if not (self.out / "killed").exists():
+            self.good(*words[1:])
+        self.assertEqual(self.logits(self.out / "killed"), self.logits(self.out / "whole"))
+        self.assertFalse(kept.exists())
+
+    def test_the_paper_s_covariance_alone(self):
+        result = json.loads(self.good(*self.fitted("m", "--fit-what", "factor", "--json")).splitlines()[-1])
+        self.assertNotIn("learned_draws", result["specs"][0])
+        plain = json.loads(self.good("convert", EMBEDDED, "--no-fit", "--out", self.out / "plain", "--json").splitlines()[-1])
+        self.assertNotIn("fit", plain)
+        self.assertNotIn("centre", plain["specs"][0])
+
+    def test_what_the_fit_refuses(self):
+        for word, *more in (("nothing is fitted", "--no-fit", "--fit-steps", "3"), ("nothing to fit", "--attention", "sderf", "--fit"),
+                            ("--rope before", "--rope", "before", "--fit"), ("nothing is fitted", "--attention", "constant", "--fit-steps", "3"),
+                            ("--fit-what", "--fit-what", "everything")):
+            done = run("convert", EMBEDDED, *more, "--out", self.out / "x")
+            self.assertEqual(done.returncode, 2, more)
+            self.assertIn(word, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+        short = self.out / "short.txt"
+        short.write_text("Hi.")
+        done = run("convert", EMBEDDED, "--data", short, "--out", self.out / "x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("not enough to fit to", done.stderr)
 
 
 if __name__ == "__main__":
