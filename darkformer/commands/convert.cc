@@ -380,7 +380,7 @@ Command convert_command() {
        .summary = "Give a model linear-time attention",
        .example = "darkformer convert gemma-2b --window 16 --data text.jsonl --out gemma-2b-dark\n"
                   "darkformer convert gemma-2b --attention dark --features 256 --fit-report fit --data "
-                  "text.jsonl --out gemma-2b-linear\n"
+                  "text.jsonl --out gemma-2b-fitted\n"
                   "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-advised",
        .details =
            "Writes a new folder; the original is not touched. Kinds: performer (random features), "

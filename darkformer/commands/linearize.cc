@@ -1,4 +1,4 @@
-// darkformer linearize: from a Gemma to a finetuned one with linear-time attention, in one command.
+// darkformer linearize: from a model to a finetuned one with linear-time attention, in one command.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
@@ -18,6 +18,7 @@
 #include "darkformer/commands/own_text_file.h"
 #include "darkformer/commands/stages.h"
 #include "darkformer/commands/subcommand.h"
+#include "darkformer/model/attention_spec.h"
 #include "darkformer/model/decoder.h"
 #include "darkformer/report/page.h"
 #include "darkformer/text/held_out_shard.h"
@@ -36,14 +37,15 @@ struct LinearizeOptions {
   std::optional<std::int64_t> features;
   std::optional<double> rank_share;
   std::int64_t window = 16;
-  bool centre = true, analyze = true;
+  bool centre = true, analyze = true, fit = true;
+  std::int64_t fit_steps = 400;
   std::optional<std::int64_t> budget;
   std::vector<std::string> keep_exact;
   std::int64_t steps = 1000, transfer_steps = 0;
   std::optional<std::int64_t> tokens;
-  std::string train = "all";
+  std::string train = "attention";
   std::int64_t batch = 8, context = 1024;
-  double lr = 1e-4, factor_lr_scale = 5;
+  double lr = 2e-4, factor_lr_scale = 1;
   std::int64_t checkpoint_every = 100, eval_tokens = 65536, analysis_tokens = 65536;
   std::optional<std::int64_t> own_tokens;
   std::optional<fs::path> cache;
@@ -72,6 +74,8 @@ struct LinearizeOptions {
     field(
         "centre", centre,
         "centre queries and keys by their means over --data (not hedgehog, which has no centres)");
+    field("fit", fit, "bring each head close to the exact attention before anything is trained");
+    field("fit-steps", fit_steps, "steps of the fit of each head", {.minimum = 1});
     field("keep-exact", keep_exact, "layers to leave exact, counted from 0: numbers or ranges",
           {.value_name = "LAYERS"});
     field("analyze", analyze, "look first at what random features will do to each layer");
@@ -164,7 +168,8 @@ class Linearization {
   static std::map<std::string, std::string> first_read() {
     std::map<std::string, std::string> options;
     for (const char* name :
-         {"budget", "attention", "features", "rank-share", "window", "centre", "keep-exact"}) {
+         {"budget", "attention", "features", "rank-share", "window", "centre", "keep-exact", "fit",
+          "fit-steps"}) {
       options[name] = "convert";
     }
     return options;
@@ -190,6 +195,16 @@ class Linearization {
     const std::int64_t step = o_.batch * o_.context;
     return o_.tokens ? (*o_.tokens + step - 1) / step : o_.steps;
   }
+
+  // Does convert find something to fit?
+  bool fits() const {
+    return o_.budget || learns(*find_attention_kind(o_.attention)) || o_.window > 0;
+  }
+  // Training must not make it worse: the one of lower held-out loss.
+  bool training_helped() const {
+    return facts_.tuned["loss"].get<double>() <= facts_.converted["loss"].get<double>();
+  }
+  fs::path result() const { return training_helped() ? tuned() / "final" : converted(); }
 
   // A stage that is a command. `made` is a folder that it makes; a call that was killed before it
   // could note that the folder is whole may have left one.
@@ -258,9 +273,16 @@ class Linearization {
       add_words(words, "--analysis", analysis().string(), "--auto", "--budget", *o_.budget);
     } else {
       add_attention(words);
+    }
+    if (!o_.budget || o_.fit) {
       add_files(words, "--data", texts());
       add_words(words, "--context", o_.context);
       add_cache(words);
+    }
+    if (!o_.fit) {
+      add_words(words, "--no-fit");
+    } else if (fits()) {
+      add_words(words, "--fit-steps", o_.fit_steps);
     }
     for (const std::string& layers : o_.keep_exact) {
       add_words(words, "--keep-exact", layers);
@@ -313,7 +335,7 @@ class Linearization {
     report::write_report(file, page);
     if (context_.common.json) {
       OrderedJson object;
-      object["model"] = (tuned() / "final").string();
+      object["model"] = result().string();
       object["report"] = page.string();
       object["tokens"] = steps() * o_.batch * o_.context;
       object["base"] = facts_.base, object["converted"] = facts_.converted;
@@ -332,8 +354,10 @@ class Linearization {
     };
     line("original", facts_.base), line("converted", facts_.converted);
     line("finetuned", facts_.tuned);
-    context_.out << "model: " << (tuned() / "final").string() << "\nreport: " << page.string()
-                 << '\n';
+    if (!training_helped()) {
+      context_.out << "finetuning made it worse on held-out text: the result is the converted model\n";
+    }
+    context_.out << "model: " << result().string() << "\nreport: " << page.string() << '\n';
   }
 
   const LinearizeOptions& o_;
@@ -395,7 +419,8 @@ Command linearize_command() {
            "original's, finetune, measure against the original, and write report.html with before "
            "and after, what each component of the attention does, and the curves. Stopped by "
            "Ctrl-C, a crash or a power cut, the same command goes on where it was. The result is "
-           "DIR/finetune/final; DIR/report.html also lists the single commands.",
+           "DIR/finetune/final, or DIR/converted where training made it worse on held-out text; "
+           "DIR/report.html also lists the single commands.",
        .config = true},
       linearize);
 }

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "shared"))
 from copy_task import run  # noqa: E402
 
 SETTINGS = ["--data", "build/text/speeches.jsonl", "--eval-data", "build/text/speeches-held-out.jsonl", "--no-analyze",
+            "--no-fit", "--train", "all", "--factor-lr-scale", "5",
             "--steps", "1000", "--context", "256", "--lr", "1e-3", "--checkpoint-every", "250"]
 KINDS = {
     "performer": ["--attention", "performer", "--no-centre", "--window", "0"],

@@ -45,7 +45,7 @@ class Linearize(unittest.TestCase):
     def command(self, out, *more):
         return [PROGRAM, "linearize", MODEL, "--data", self.text, "--out", self.root / out, "--context", "64",
                 "--batch", "4", "--steps", "12", "--transfer-steps", "4", "--checkpoint-every", "2", "--lr", "1e-3",
-                "--eval-tokens", "2000", "--analysis-tokens", "1000", "--threads", "1", *more]
+                "--eval-tokens", "2000", "--analysis-tokens", "1000", "--fit-steps", "4", "--threads", "1", *more]
 
     def call(self, out, *more):
         environment = dict(os.environ, XDG_CACHE_HOME=str(self.root / "cache"), OMP_WAIT_POLICY="passive")
