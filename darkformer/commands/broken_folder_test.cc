@@ -103,8 +103,9 @@ TEST_F(BrokenFolder, AWeightThatIsNotANumber) {
   }
   write_bytes(text, words);
   const std::string out = (scratch_.path() / "converted").string();
-  expect_failure(run({"convert", "--no-fit", folder_.string(), "--attention", "dark", "--out", out}),
-                 {folder_.string(), cause});
+  expect_failure(
+      run({"convert", "--no-fit", folder_.string(), "--attention", "dark", "--out", out}),
+      {folder_.string(), cause});
   EXPECT_FALSE(fs::exists(out));
   for (const char* skip : {"--keep=2", "--skip-nonfinite"}) {
     const std::string run_folder = (scratch_.path() / skip).string();
@@ -230,7 +231,8 @@ TEST_F(BrokenFolder, GenerationSettingsCutShort) {
     expect_refused({file.string()});
     expect_failure(run({"info", folder_.string()}), {file.string()});
     const fs::path out = scratch_.path() / "converted";
-    expect_failure(run({"convert", "--no-fit", folder_.string(), "--out", out.string()}), {file.string()});
+    expect_failure(run({"convert", "--no-fit", folder_.string(), "--out", out.string()}),
+                   {file.string()});
     EXPECT_FALSE(fs::exists(out));
   }
 }

@@ -260,9 +260,10 @@ void convert_looked_at(const ConvertOptions& o,
   if (model.config().owns_keys(layer)) {
     LayerMoments seen(shape.heads, shape.kv_heads, shape.head_dim);
     seen.add(examples.q, examples.k);
-    convert_layer(model, layer, spec,
-                  plan.moments.empty() ? &seen : plan.moments[static_cast<std::size_t>(layer)].get(),
-                  plan.fit);
+    convert_layer(
+        model, layer, spec,
+        plan.moments.empty() ? &seen : plan.moments[static_cast<std::size_t>(layer)].get(),
+        plan.fit);
   }
   NearMass near(shape, spec.window, spec.sinks);
   if (spec.gate) {
@@ -322,8 +323,8 @@ Summary summary_of(const ModelConfig& before,
                    const Decoder& model,
                    const Change& change,
                    bool folded) {
-  Summary summary{change.layers, {}, before.max_positions, 0,          0, 0, false,
-                  false,         folded, change.fit};
+  Summary summary{change.layers, {},        before.max_positions, 0, 0, 0, false, false,
+                  folded,        change.fit};
   bool converts = false;
   for (const std::int64_t i : change.layers) {
     summary.specs.push_back(model.config().attention[static_cast<std::size_t>(i)]);
@@ -378,10 +379,11 @@ Command convert_command() {
   return make_command<ConvertOptions>(
       {.name = "convert",
        .summary = "Give a model linear-time attention",
-       .example = "darkformer convert gemma-2b --window 16 --data text.jsonl --out gemma-2b-dark\n"
-                  "darkformer convert gemma-2b --attention dark --features 256 --fit-report fit --data "
-                  "text.jsonl --out gemma-2b-fitted\n"
-                  "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-advised",
+       .example =
+           "darkformer convert gemma-2b --window 16 --data text.jsonl --out gemma-2b-dark\n"
+           "darkformer convert gemma-2b --attention dark --features 256 --fit-report fit --data "
+           "text.jsonl --out gemma-2b-fitted\n"
+           "darkformer convert gemma-2b --analysis analysis --auto --out gemma-2b-advised",
        .details =
            "Writes a new folder; the original is not touched. Kinds: performer (random features), "
            "dark (their covariance is learned), "
@@ -395,9 +397,11 @@ Command convert_command() {
            "random (random weights) as baselines. Layers with a sliding window "
            "stay exact unless --layers names them. With --auto the analysis that darkformer "
            "analyze "
-           "wrote chooses, within --budget. Before anything is trained, the attention is fitted: each "
+           "wrote chooses, within --budget. Before anything is trained, the attention is fitted: "
+           "each "
            "head is brought close to the exact one on text, without a gradient through the model; "
-           "stopped, the same command goes on. What is fitted to text and is given neither --data nor "
+           "stopped, the same command goes on. What is fitted to text and is given neither --data "
+           "nor "
            "--analysis is fitted to text that the model writes itself (see darkformer sample). The "
            "converted "
            "model is better after finetuning: see darkformer finetune."},

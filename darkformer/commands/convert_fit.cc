@@ -79,7 +79,7 @@ std::uint64_t fit_key(const Decoder& model, const at::Tensor& ids, const Context
   return key.add(static_cast<std::uint64_t>(context.common.seed)).value();
 }
 
-double mean_of(const std::vector<RowFit>& fits, std::vector<double> RowFit::* which) {
+double mean_of(const std::vector<RowFit>& fits, std::vector<double> RowFit::*which) {
   double sum = 0.0;
   std::size_t heads = 0;
   for (const RowFit& fit : fits) {
@@ -93,8 +93,9 @@ double mean_of(const std::vector<RowFit>& fits, std::vector<double> RowFit::* wh
 
 report::HeatMap heat_map(const ConversionFit& fit,
                          const std::string& title,
-                         std::vector<double> RowFit::* which) {
-  report::HeatMap map{title, "KL of the rows of attention weights, held-out text", "layer", {}, {}, {}};
+                         std::vector<double> RowFit::*which) {
+  report::HeatMap map{title, "KL of the rows of attention weights, held-out text", "layer", {}, {},
+                      {}};
   for (std::size_t i = 0; i < fit.fits.size(); ++i) {
     map.rows.push_back(std::to_string(fit.layers[i]));
     map.values.push_back(fit.fits[i].*which);
@@ -109,9 +110,10 @@ report::Results fit_results(const ConversionFit& fit, const ConvertOptions& o) {
   report::Results results;
   results.kind = "fit";
   results.title = concat("Fit of ", o.model.string());
-  results.summary = concat("Each converted head was fitted to the exact attention of the same "
-                           "queries and keys. Mean row KL: ",
-                           fit.before(), " before, ", fit.after(), " after.");
+  results.summary = concat(
+      "Each converted head was fitted to the exact attention of the same "
+      "queries and keys. Mean row KL: ",
+      fit.before(), " before, ", fit.after(), " after.");
   results.sections.push_back({"How far each head is from exact attention",
                               {},
                               {report::figure(heat_map(fit, "After the fit", &RowFit::after)),
@@ -149,7 +151,8 @@ ConversionFit fit_layers(const ConvertOptions& o,
   std::mutex mutex;
   const auto advance = [&](std::int64_t steps) {
     const std::lock_guard lock(mutex);
-    context.stop_if_interrupted("stopped; the same command goes on with the layers that are fitted");
+    context.stop_if_interrupted(
+        "stopped; the same command goes on with the layers that are fitted");
     progress.advance(steps);
   };
   return {layers, fit_model(model, ids, layers, options, {convert, advance})};
@@ -173,9 +176,8 @@ OrderedJson fit_json(const ConversionFit& fit) {
   object["row_kl_before"] = fit.before(), object["row_kl_after"] = fit.after();
   object["layers"] = OrderedJson::array();
   for (std::size_t i = 0; i < fit.fits.size(); ++i) {
-    object["layers"].push_back({{"layer", fit.layers[i]},
-                                {"before", fit.fits[i].before},
-                                {"after", fit.fits[i].after}});
+    object["layers"].push_back(
+        {{"layer", fit.layers[i]}, {"before", fit.fits[i].before}, {"after", fit.fits[i].after}});
   }
   return object;
 }

@@ -138,8 +138,7 @@ void check_fit(const ConvertOptions& o, const Context& context) {
 bool can_fit(const ConvertOptions& o) {
   const AttentionKind kind = *find_attention_kind(o.attention);
   // A factor before the rotation is not seen by the rotated queries and keys that are fitted to.
-  return o.rope != "before" &&
-         (learns(kind) || (has_features(kind) && o.window > 0 && o.gate));
+  return o.rope != "before" && (learns(kind) || (has_features(kind) && o.window > 0 && o.gate));
 }
 
 bool fits_part(const ConvertOptions& o, const char* part) {
@@ -198,13 +197,12 @@ bool folds_present(const ConvertOptions& o, const Context& context) {
 ConvertOptions settled(const ConvertOptions& given, const Context& context) {
   ConvertOptions o = given;
   if (was_given(context, "fit") && o.fit && !o.automatic && !can_fit(o)) {
-    throw UsageError(concat("--fit: attention ", o.attention,
-                            o.rope == "before" ? " with --rope before cannot be fitted"
-                                               : " has nothing to fit"));
+    throw UsageError(concat(
+        "--fit: attention ", o.attention,
+        o.rope == "before" ? " with --rope before cannot be fitted" : " has nothing to fit"));
   }
   // What an analysis chooses is fitted where there is text, or on request.
-  const bool possible =
-      o.automatic ? was_given(context, "fit") || !o.data.empty() : can_fit(o);
+  const bool possible = o.automatic ? was_given(context, "fit") || !o.data.empty() : can_fit(o);
   o.fit = o.fit && possible && !folds_present(o, context);
   if (!was_given(context, "centre")) {
     o.centre = o.fit && *find_attention_kind(o.attention) != AttentionKind::kHedgehog;
@@ -303,8 +301,8 @@ std::string needs_moments(const ConvertOptions& o) {
   if (o.rank_share) {
     return "--rank-share";
   }
-  return o.fit      ? "--fit"
-         : o.centre ? "--centre"
+  return o.fit                       ? "--fit"
+         : o.centre                  ? "--centre"
          : start_of(o) != "identity" ? "--init " + start_of(o)
                                      : "";
 }

@@ -96,10 +96,11 @@ struct ConvertOptions {
     field("fit-steps", fit_steps, "steps of the fit of each head", {.minimum = 1});
     field("fit-context", fit_context, "tokens of a window of the fit; time grows with its square",
           {.minimum = 2});
-    field("fit-report", fit_report,
-          "folder for results.json and report.html: how far each head is from the exact one, before "
-          "and after",
-          {.value_name = "DIR", .empty_means = "none"});
+    field(
+        "fit-report", fit_report,
+        "folder for results.json and report.html: how far each head is from the exact one, before "
+        "and after",
+        {.value_name = "DIR", .empty_means = "none"});
   }
 
   // The keys that stay exact, and how they are joined to the others.

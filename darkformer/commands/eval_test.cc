@@ -23,9 +23,9 @@ class Eval : public ::testing::Test {
   std::string exact() const { return golden_folder("gemma1").string(); }
 
   std::string converted(const std::vector<std::string>& options) const {
-    std::vector<std::string> arguments = {"convert",   "--no-fit", exact(), "--data", path("text.txt"),
-                                          "--context", "64",    "--out",  path("model"),
-                                          "--threads", "1"};
+    std::vector<std::string> arguments = {"convert",        "--no-fit",  exact(), "--data",
+                                          path("text.txt"), "--context", "64",    "--out",
+                                          path("model"),    "--threads", "1"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, kExitDone) << outcome.errors;

@@ -167,9 +167,8 @@ class Linearization {
   // which is not to be done again for another.
   static std::map<std::string, std::string> first_read() {
     std::map<std::string, std::string> options;
-    for (const char* name :
-         {"budget", "attention", "features", "rank-share", "window", "centre", "keep-exact", "fit",
-          "fit-steps"}) {
+    for (const char* name : {"budget", "attention", "features", "rank-share", "window", "centre",
+                             "keep-exact", "fit", "fit-steps"}) {
       options[name] = "convert";
     }
     return options;
@@ -355,7 +354,8 @@ class Linearization {
     line("original", facts_.base), line("converted", facts_.converted);
     line("finetuned", facts_.tuned);
     if (!training_helped()) {
-      context_.out << "finetuning made it worse on held-out text: the result is the converted model\n";
+      context_.out
+          << "finetuning made it worse on held-out text: the result is the converted model\n";
     }
     context_.out << "model: " << result().string() << "\nreport: " << page.string() << '\n';
   }

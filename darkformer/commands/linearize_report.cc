@@ -79,8 +79,8 @@ Section components(const LinearizeFacts& facts) {
     std::vector<OrderedJson> cells = {part["component"], part["loss"], part["accuracy"]};
     for (const OrderedJson& score : part["probe"]) {
       if (table.rows.empty()) {
-        table.columns.push_back(concat(score["task"].get<std::string>(), " ",
-                                       score["distance"].get<std::int64_t>()));
+        table.columns.push_back(
+            concat(score["task"].get<std::string>(), " ", score["distance"].get<std::int64_t>()));
       }
       cells.push_back(score["accuracy"]);
     }

@@ -194,15 +194,17 @@ TEST_F(Sample, AnalyzeAndConvertReadTheModelsOwnTextWhereThereIsNoOther) {
     text = entry.path().extension() == ".jsonl" ? entry.path().string() : text;
   }
   // The same as with that text given.
-  ASSERT_EQ(
-      run({"convert", "--no-fit", model, "--centre", "--data", text, "--context", "16", "--out", path("given")})
-          .code,
-      kExitDone);
+  ASSERT_EQ(run({"convert", "--no-fit", model, "--centre", "--data", text, "--context", "16",
+                 "--out", path("given")})
+                .code,
+            kExitDone);
   EXPECT_EQ(read_bytes(path("own/model.safetensors")), read_bytes(path("given/model.safetensors")));
   // Nothing is sampled for what needs no text.
-  ASSERT_EQ(run({"convert", "--no-fit", model, "--attention", "performer", "--out", path("plain")}).code,
-            kExitDone);
-  expect_usage(run({"convert", "--no-fit", model, "--own-tokens", "9", "--out", path("x")}), "--own-tokens");
+  ASSERT_EQ(
+      run({"convert", "--no-fit", model, "--attention", "performer", "--out", path("plain")}).code,
+      kExitDone);
+  expect_usage(run({"convert", "--no-fit", model, "--own-tokens", "9", "--out", path("x")}),
+               "--own-tokens");
   expect_usage(run({"analyze", model, "--own-tokens", "9", "--data", text, "--out", path("x")}),
                "--own-tokens");
 }
@@ -211,7 +213,8 @@ TEST_F(Sample, WithoutATokenizerNoTextIsAnnounced) {
   const std::string model = golden_folder("gemma2").string();
   for (const Words& words :
        {Words{"analyze", model, "--cache", path("cache")},
-        Words{"convert", "--no-fit", model, "--centre", "--cache", path("cache")}, Words{"linearize", model}}) {
+        Words{"convert", "--no-fit", model, "--centre", "--cache", path("cache")},
+        Words{"linearize", model}}) {
     Words all = words;
     all.insert(all.end(), {"--out", path("out")});
     ::testing::internal::CaptureStderr();

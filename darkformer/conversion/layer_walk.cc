@@ -67,8 +67,7 @@ RowExamples LayerWalk::look(const std::function<void()>& each) {
 void LayerWalk::pass() {
   const at::NoGradGuard no_gradients;
   for (Part& part : parts_) {
-    part.at.x =
-        model_.block(layer_)->finish(part.at.x, part.attended, part.at.own_of(layer_));
+    part.at.x = model_.block(layer_)->finish(part.at.x, part.attended, part.at.own_of(layer_));
     part.attended = Tensor();
   }
   ++layer_;

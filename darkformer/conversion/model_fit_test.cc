@@ -81,8 +81,9 @@ std::pair<Tensor, Tensor> seen_by(Decoder& model, std::int64_t layer, const Tens
   const auto attention = model.block(layer)->attention();
   const std::shared_ptr<Mixer> mixer = attention->mixer();
   std::pair<Tensor, Tensor> seen;
-  attention->set_mixer(observed_mixer(
-      mixer, [&](const MixerCall& call) { seen = {call.q.clone(), call.k.clone()}; }));
+  attention->set_mixer(observed_mixer(mixer, [&](const MixerCall& call) {
+    seen = {call.q.clone(), call.k.clone()};
+  }));
   model.forward(ids);
   attention->set_mixer(mixer);
   return seen;
@@ -121,8 +122,8 @@ TEST(ModelFit, FitsEveryLayerOfEveryFamilyToWhatTheConvertedOnesBelowMakeOfTheTe
     for (const std::int64_t layer : layers) {
       const RowFit& fit = fits[static_cast<std::size_t>(layer)];
       EXPECT_EQ(fit.after.size(), 4U);
-      EXPECT_TRUE(at::allclose(read[static_cast<std::size_t>(layer)], seen_by(*model, layer, ids).first,
-                               1e-4, 1e-4))
+      EXPECT_TRUE(at::allclose(read[static_cast<std::size_t>(layer)],
+                               seen_by(*model, layer, ids).first, 1e-4, 1e-4))
           << "layer " << layer << " reads the layers below it as they are in the end";
     }
   }

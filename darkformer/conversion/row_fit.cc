@@ -61,9 +61,8 @@ class FittedTensor {
     }
     const Tensor flat = gradient.contiguous();
     kernels::adamw_step({.learning_rate = rate, .step = step},
-                        {value_.data_ptr<float>(), flat.data_ptr<float>(),
-                         first_.data_ptr<float>(), second_.data_ptr<float>(),
-                         static_cast<std::size_t>(value_.numel())});
+                        {value_.data_ptr<float>(), flat.data_ptr<float>(), first_.data_ptr<float>(),
+                         second_.data_ptr<float>(), static_cast<std::size_t>(value_.numel())});
     value_.mutable_grad() = Tensor();
   }
   void restore() {

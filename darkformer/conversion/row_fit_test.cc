@@ -102,10 +102,8 @@ TEST(RowFit, BringsEveryKindCloserOnRowsItHasNotSeen) {
   specs[2].rank = 5, specs[2].centre = true;
   specs[3].placement = Placement::kQueryHead, specs[3].learned_draws = true;
   specs[4].placement = Placement::kLayer;
-  specs[5] = {.kind = AttentionKind::kHedgehog,
-              .features = 12,
-              .rank = 8,
-              .near = NearKernel::kModel};
+  specs[5] = {
+      .kind = AttentionKind::kHedgehog, .features = 12, .rank = 8, .near = NearKernel::kModel};
   specs.push_back({.kind = AttentionKind::kLfk, .features = 12, .rank = 8, .centre = true});
   for (const AttentionSpec& spec : specs) {
     const auto mixer = make_mixer(shape, spec, 5, 0);

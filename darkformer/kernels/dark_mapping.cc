@@ -60,7 +60,8 @@ void map_center(const DarkAttention& s, const DarkParameters& p, DarkCache& cach
   }
 }
 
-// keys <- r Mk (k - b) per group; near_keys <- k - b per kv head, where the near field sees them so.
+// keys <- r Mk (k - b) per group; near_keys <- k - b per kv head, where the near field sees them
+// so.
 void map_keys(const DarkAttention& s, const DarkInputs& in, DarkCache& cache) {
   const DarkParameters& p = in.parameters;
   const bool near = has_near_field(s) && !maps_near_field(s, in);

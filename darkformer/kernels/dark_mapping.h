@@ -53,8 +53,8 @@ void copy_centred(HeadsView<const float> x,
 // r as far as the keys of the far field do not hold it yet: 1 where they are mapped.
 float key_root(const DarkAttention& shape, const DarkInputs& in);
 
-// Fills query_draws, key_draws, bias, mapped_center, key_slope, keys, near_keys and mapped_queries of
-// the cache.
+// Fills query_draws, key_draws, bias, mapped_center, key_slope, keys, near_keys and mapped_queries
+// of the cache.
 void map_inputs(const DarkAttention& shape, const DarkInputs& in, DarkCache& cache);
 
 // The inputs of the far field, on the cache's arrays.

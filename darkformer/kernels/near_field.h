@@ -23,7 +23,8 @@ void near_field_backward(const DarkAttention& shape,
                          const std::vector<float>& d_log_z,
                          NearGradients& gradients);
 
-// log_z_far <- log_z_far - |u_q|^2 / 2 (softmax features: + ln F), then o <- g o_near + (1 - g) o_far.
+// log_z_far <- log_z_far - |u_q|^2 / 2 (softmax features: + ln F), then
+// o <- g o_near + (1 - g) o_far.
 void join_fields(const DarkAttention& shape,
                  const DarkInputs& in,
                  DarkCache& cache,

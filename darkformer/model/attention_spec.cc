@@ -21,8 +21,8 @@ constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
 constexpr std::array<std::string_view, 2> kNearKernels = {"factor", "model"};
 constexpr std::array<std::string_view, 2> kFarKeys = {"beyond", "all"};
 constexpr std::array<std::string_view, 14> kKeys = {
-    "attention", "features",    "rank",     "placement",  "rope",   "window", "sinks",
-    "near_kernel", "far_keys", "orthogonal", "centre", "gate",   "learned_draws", "folded"};
+    "attention",   "features", "rank",       "placement", "rope", "window",        "sinks",
+    "near_kernel", "far_keys", "orthogonal", "centre",    "gate", "learned_draws", "folded"};
 
 constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
 constexpr std::int64_t kLongestWindow = std::int64_t{1} << 20;  // a state keeps it whole

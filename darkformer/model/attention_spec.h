@@ -67,10 +67,10 @@ struct AttentionSpec {
   NearKernel near = NearKernel::kFactor;     // "factor", "model"
   FarKeys far = FarKeys::kBeyond;            // "beyond", "all"
   bool orthogonal = true;
-  bool centre = false;  // query_center, key_center
-  bool gate = false;    // gate_scale, gate_bias, gate_weight between window and far field
+  bool centre = false;         // query_center, key_center
+  bool gate = false;           // gate_scale, gate_bias, gate_weight between window and far field
   bool learned_draws = false;  // the draws are fitted or trained as M is, and never drawn again
-  bool folded = false;  // q_proj and k_proj hold a factor: exact attention cannot come back
+  bool folded = false;         // q_proj and k_proj hold a factor: exact attention cannot come back
 
   bool operator==(const AttentionSpec&) const = default;
 };

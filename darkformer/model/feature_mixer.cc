@@ -71,8 +71,8 @@ void FeatureMixer::register_features(std::uint64_t seed, std::int64_t draw_index
     return;
   }
   const Tensor draws = fresh_draws(seed, draw_index);
-  draws_ = learns_draws(spec_) ? register_parameter("draws", draws)
-                               : register_buffer("draws", draws);
+  draws_ =
+      learns_draws(spec_) ? register_parameter("draws", draws) : register_buffer("draws", draws);
   if (has_factor(spec_.kind)) {
     const Tensor factor = initial_factor(groups(), spec_.rank, shape_.head_dim, seed, shape_.layer);
     // aderf fits its maps; dark learns M.
