@@ -56,7 +56,7 @@ class Report(unittest.TestCase):
 
     def test_the_page_of_an_analysis(self):
         text, to = self.out.parent / "text.txt", self.out.parent / "analysis"
-        text.write_text("\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))[:6]))
+        text.write_text((ROOT / "LICENSE").read_text(encoding="utf-8"))  # English, and it does not change
         subprocess.run([PROGRAM, "analyze", ROOT / "models" / "gemma-tiny", "--data", text, "--context", "64", "--tokens", "2048",
                         "--out", to], capture_output=True, check=True)
         results = json.loads((to / "results.json").read_text())
