@@ -43,13 +43,9 @@ at::Tensor fit_windows(const ConvertOptions& o, const Decoder& model, const Cont
 }
 
 std::vector<FitPart> fit_parts(const ConvertOptions& o) {
-  const auto wanted = [&](const char* word) {
-    return o.fit_what.empty() ||
-           std::find(o.fit_what.begin(), o.fit_what.end(), word) != o.fit_what.end();
-  };
   std::vector<FitPart> parts;
   const auto add = [&](const char* word, FitPart part) {
-    if (wanted(word)) {
+    if (fits_part(o, word)) {
       parts.push_back(part);
     }
   };

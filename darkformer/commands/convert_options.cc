@@ -141,11 +141,6 @@ bool can_fit(const ConvertOptions& o) {
   return o.rope != "before" && (learns(kind) || (has_features(kind) && o.window > 0 && o.gate));
 }
 
-bool fits_part(const ConvertOptions& o, const char* part) {
-  return o.fit && (o.fit_what.empty() ||
-                   std::find(o.fit_what.begin(), o.fit_what.end(), part) != o.fit_what.end());
-}
-
 void check_fold(const ConvertOptions& o, const Context& context) {
   if (!o.fold) {
     return;
@@ -183,6 +178,11 @@ void check_rank_share(double share, const std::string& attention) {
   if (!(share > 0.0 && share <= 1.0)) {
     throw UsageError(concat("--rank-share: wanted a number above 0 and at most 1, got ", share));
   }
+}
+
+bool fits_part(const ConvertOptions& o, const char* part) {
+  return o.fit && (o.fit_what.empty() ||
+                   std::find(o.fit_what.begin(), o.fit_what.end(), part) != o.fit_what.end());
 }
 
 bool was_given(const Context& context, const std::string& name) {

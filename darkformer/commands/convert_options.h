@@ -158,6 +158,9 @@ struct ConvertOptions {
 // centring. UsageError: --fit where nothing can be.
 ConvertOptions settled(const ConvertOptions& given, const Context& context);
 
+// Whether --fit-what names the part, or all are fitted.
+bool fits_part(const ConvertOptions& options, const char* part);
+
 // Is the option set by the user?
 bool was_given(const Context& context, const std::string& name);
 

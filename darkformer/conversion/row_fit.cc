@@ -78,13 +78,16 @@ class FittedTensor {
 
 using FittedTensors = std::vector<std::unique_ptr<FittedTensor>>;
 
+// Draws and maps that the mixer does not learn were drawn or computed, and stay; so do the centres
+// that go with them.
 FittedTensors fitted_tensors(Mixer& mixer, const std::vector<FitPart>& parts) {
   FittedTensors found;
   const auto parameters = mixer.named_parameters(false), buffers = mixer.named_buffers(false);
+  const bool learns = parameters.contains("factor") || parameters.contains("draws");
   for (const FitPart part : parts) {
+    const bool centres = part == FitPart::kCentres;
     for (const std::string& name : names_of(part)) {
-      const Tensor* tensor = parameters.find(name);
-      tensor = tensor != nullptr ? tensor : buffers.find(name);
+      const Tensor* tensor = centres && learns ? buffers.find(name) : parameters.find(name);
       if (tensor != nullptr) {
         found.push_back(std::make_unique<FittedTensor>(*tensor));
       }

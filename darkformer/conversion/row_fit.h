@@ -28,7 +28,8 @@ struct RowExamples {
   std::int64_t held = 0;  // of the W, the last ones, to measure on
 };
 
-// Tensors that are fitted, by what they are for; a mixer has some of them.
+// Tensors that are fitted, by what they are for; of a mixer those that it learns, and the centres of
+// one that learns its factor or its draws.
 enum class FitPart : std::uint8_t {
   kFactor,   // factor, key_factor
   kDraws,    // draws
@@ -36,7 +37,7 @@ enum class FitPart : std::uint8_t {
   kGate,     // gate_scale, gate_bias, gate_weight
 };
 
-// The numbers were chosen on stories15M, the rate of 3e-2 against 1e-2 (docs/convert.md).
+// The numbers were chosen on stories15M, the rate of 3e-2 against 1e-2 (docs/decisions/0016).
 struct RowFitOptions {
   std::vector<FitPart> parts = {};
   std::int64_t steps = 400;

@@ -145,6 +145,30 @@ TEST(RowFit, LeavesWhatItWasNotAskedToFit) {
   EXPECT_FALSE(mixer->named_parameters()["factor"].grad().defined());
 }
 
+// Draws and maps that an estimator was given, and their centres, are what it is: only the gate that
+// joins it to a window is fitted.
+TEST(RowFit, LeavesEstimatorsThatLearnNothingAsTheyAre) {
+  const MixerShape shape = small_shape();
+  for (const AttentionKind kind :
+       {AttentionKind::kPerformer, AttentionKind::kImportance, AttentionKind::kAderf}) {
+    const AttentionSpec spec = {
+        .kind = kind, .features = 12, .rank = 8, .window = 3, .centre = true, .gate = true};
+    const auto mixer = make_mixer(shape, spec, 5, 0);
+    std::vector<Tensor> before;
+    for (const Tensor& buffer : mixer->buffers()) {
+      before.push_back(buffer.clone());
+    }
+    const Tensor bias = mixer->named_parameters()["gate_bias"].detach().clone();
+    fit_layer(*mixer, nullptr, shape, spec, examples(shape),
+              {.parts = {FitPart::kFactor, FitPart::kDraws, FitPart::kCentres, FitPart::kGate},
+               .steps = 20});
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_TRUE(at::equal(mixer->buffers()[i], before[i])) << attention_kind_name(kind);
+    }
+    EXPECT_FALSE(at::equal(mixer->named_parameters()["gate_bias"], bias));
+  }
+}
+
 TEST(RowFit, KeepsTheStartWhereItDoesNotHelp) {
   const MixerShape shape = small_shape();
   const auto mixer = make_mixer(shape, dark_spec(), 5, 0);
