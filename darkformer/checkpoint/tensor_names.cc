@@ -220,7 +220,7 @@ std::vector<ExpectedTensor> dark_tensors(const ModelConfig& config, std::int64_t
   const std::int64_t rows = factor_rows(spec);
   add(own && has_draws(spec.kind), "draws", {sets, F, R});
   add(own && has_factor(spec.kind), "factor", {sets, rows, D});
-  add(own && has_key_factor(spec.kind), "key_factor", {sets, rows, D});
+  add(own && has_key_factor(spec), "key_factor", {sets, rows, D});
   add(own && has_log_weights(spec.kind), "log_weights", {sets, F});
   add(own && spec.centre, "query_center", {sets, D});
   add(own && spec.centre, "key_center", {config.kv_heads_of(layer), D});

@@ -24,6 +24,7 @@ std::string attention_text(const AttentionSpec& spec) {
     const bool near = spec.window > 0 || spec.sinks > 0;
     text += near && spec.near == NearKernel::kModel ? ", near keys by the model's own kernel" : "";
     text += spec.learned_draws ? ", learned draws" : "";
+    text += spec.own_key_factor ? ", keys with a factor of their own" : "";
     text += spec.folded ? ", its factor folded into the projections" : "";
   }
   return text;

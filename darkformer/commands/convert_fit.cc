@@ -50,6 +50,7 @@ std::vector<FitPart> fit_parts(const ConvertOptions& o) {
     }
   };
   add("factor", FitPart::kFactor);
+  add("key-factor", FitPart::kKeyFactor);
   add("draws", FitPart::kDraws);
   add("centres", FitPart::kCentres);
   add("gate", FitPart::kGate);

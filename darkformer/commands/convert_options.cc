@@ -236,6 +236,7 @@ AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config, std::i
   spec.centre = o.centre, spec.orthogonal = !o.iid;
   spec.gate = o.gate && o.window > 0;
   spec.learned_draws = spec.kind == AttentionKind::kDark && fits_part(o, "draws");
+  spec.own_key_factor = spec.kind == AttentionKind::kDark && fits_part(o, "key-factor");
   spec.placement = o.placement == "layer"        ? Placement::kLayer
                    : o.placement == "query-head" ? Placement::kQueryHead
                                                  : Placement::kKvHead;

@@ -88,7 +88,7 @@ struct ConvertOptions {
           "of the model (dark, lfk, hedgehog, and the gate of any kind)");
     field("fit-what", fit_what, "what is fitted, of what the attention has",
           {.value_name = "PARTS",
-           .choices = {"factor", "draws", "centres", "gate"},
+           .choices = {"factor", "key-factor", "draws", "centres", "gate"},
            .empty_means = "all of it"});
     field("fit-tokens", fit_tokens,
           "tokens of text to fit to, spread evenly over it; a tenth is held out to measure on",

@@ -26,7 +26,9 @@ Tensor key_marks(const Tensor& k) {
 std::vector<std::string> names_of(FitPart part) {
   switch (part) {
     case FitPart::kFactor:
-      return {"factor", "key_factor"};
+      return {"factor"};
+    case FitPart::kKeyFactor:
+      return {"key_factor"};
     case FitPart::kDraws:
       return {"draws"};
     case FitPart::kCentres:

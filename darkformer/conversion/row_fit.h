@@ -31,10 +31,11 @@ struct RowExamples {
 // Tensors that are fitted, by what they are for; of a mixer those that it learns, and the centres of
 // one that learns its factor or its draws.
 enum class FitPart : std::uint8_t {
-  kFactor,   // factor, key_factor
-  kDraws,    // draws
-  kCentres,  // query_center, key_center
-  kGate,     // gate_scale, gate_bias, gate_weight
+  kFactor,     // factor
+  kKeyFactor,  // key_factor
+  kDraws,      // draws
+  kCentres,    // query_center, key_center
+  kGate,       // gate_scale, gate_bias, gate_weight
 };
 
 // The numbers were chosen on stories15M, the rate of 3e-2 against 1e-2 (docs/decisions/0016).

@@ -97,20 +97,21 @@ TEST(RowFit, RowsAndTheirKlAreWhatTheFormulasSay) {
 TEST(RowFit, BringsEveryKindCloserOnRowsItHasNotSeen) {
   const MixerShape shape = small_shape();
   const RowExamples x = examples(shape, 42);
-  std::vector<AttentionSpec> specs(6, dark_spec());
+  std::vector<AttentionSpec> specs(7, dark_spec());
   specs[1].window = 3, specs[1].gate = true, specs[1].near = NearKernel::kModel;
   specs[2].rank = 5, specs[2].centre = true;
   specs[3].placement = Placement::kQueryHead, specs[3].learned_draws = true;
   specs[4].placement = Placement::kLayer;
   specs[5] = {
       .kind = AttentionKind::kHedgehog, .features = 12, .rank = 8, .near = NearKernel::kModel};
+  specs[6].own_key_factor = true, specs[6].centre = true;
   specs.push_back({.kind = AttentionKind::kLfk, .features = 12, .rank = 8, .centre = true});
   for (const AttentionSpec& spec : specs) {
     const auto mixer = make_mixer(shape, spec, 5, 0);
-    const RowFit fit =
-        fit_layer(*mixer, nullptr, shape, spec, x,
-                  {.parts = {FitPart::kFactor, FitPart::kDraws, FitPart::kCentres, FitPart::kGate},
-                   .steps = 80});
+    const RowFit fit = fit_layer(*mixer, nullptr, shape, spec, x,
+                                 {.parts = {FitPart::kFactor, FitPart::kKeyFactor, FitPart::kDraws,
+                                            FitPart::kCentres, FitPart::kGate},
+                                  .steps = 80});
     ASSERT_EQ(fit.before.size(), 4U);
     ASSERT_EQ(fit.after.size(), 4U);
     EXPECT_LT(mean(fit.after), 0.8 * mean(fit.before)) << attention_kind_name(spec.kind);

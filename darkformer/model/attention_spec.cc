@@ -20,9 +20,10 @@ constexpr std::array<std::string_view, 3> kPlacements = {"kv-head", "query-head"
 constexpr std::array<std::string_view, 2> kRopeOrders = {"after", "before"};
 constexpr std::array<std::string_view, 2> kNearKernels = {"factor", "model"};
 constexpr std::array<std::string_view, 2> kFarKeys = {"beyond", "all"};
-constexpr std::array<std::string_view, 14> kKeys = {
-    "attention",   "features", "rank",       "placement", "rope", "window",        "sinks",
-    "near_kernel", "far_keys", "orthogonal", "centre",    "gate", "learned_draws", "folded"};
+constexpr std::array<std::string_view, 15> kKeys = {
+    "attention", "features", "rank",          "placement",      "rope",
+    "window",    "sinks",    "near_kernel",   "far_keys",       "orthogonal",
+    "centre",    "gate",     "learned_draws", "own_key_factor", "folded"};
 
 constexpr std::int64_t kMostFeatures = std::int64_t{1} << 24;
 constexpr std::int64_t kLongestWindow = std::int64_t{1} << 20;  // a state keeps it whole
@@ -107,11 +108,8 @@ bool has_draws(AttentionKind kind) {
 }
 
 bool has_factor(AttentionKind kind) {
-  return kind == AttentionKind::kDark || has_key_factor(kind);
-}
-
-bool has_key_factor(AttentionKind kind) {
-  return kind == AttentionKind::kAderf || kind == AttentionKind::kHedgehog;
+  return kind == AttentionKind::kDark || kind == AttentionKind::kAderf ||
+         kind == AttentionKind::kHedgehog;
 }
 
 bool has_log_weights(AttentionKind kind) {
@@ -126,6 +124,11 @@ bool learns(AttentionKind kind) {
 
 bool learns_draws(const AttentionSpec& spec) {
   return spec.kind == AttentionKind::kLfk || spec.learned_draws;
+}
+
+bool has_key_factor(const AttentionSpec& spec) {
+  return spec.kind == AttentionKind::kAderf || spec.kind == AttentionKind::kHedgehog ||
+         spec.own_key_factor;
 }
 
 NearKernel usual_near_kernel(AttentionKind kind) {
@@ -165,12 +168,16 @@ void check_attention_spec(const AttentionSpec& spec,
   require(!spec.learned_draws || (has_draws(spec.kind) && !has_log_weights(spec.kind)), where,
           ": \"learned_draws\": attention ", attention_kind_name(spec.kind),
           " has no draws that could be learned");
+  require(!spec.own_key_factor || spec.kind == AttentionKind::kDark, where,
+          ": \"own_key_factor\": attention ", attention_kind_name(spec.kind),
+          " has no factor that keys could do without");
   require(!spec.gate || spec.window > 0, where, ": \"gate\" needs a window");
   const bool before = spec.rope == RopeOrder::kBefore;
   require(!before || spec.rank == head_dim, where, ": \"rope\": \"before\" needs the full rank ",
           head_dim, ", got ", spec.rank);
-  require(!before || !has_key_factor(spec.kind), where, ": \"rope\": \"before\": attention ",
-          attention_kind_name(spec.kind), " is fitted to rotated queries and keys");
+  require(!before || !has_key_factor(spec), where,
+          ": \"rope\": \"before\": a factor of the keys' own (attention ",
+          attention_kind_name(spec.kind), ") is fitted to rotated queries and keys");
   require(!before || spec.placement != Placement::kQueryHead, where,
           ": \"rope\": \"before\" needs one M for the query heads of a key head; "
           "use \"placement\": \"kv-head\"");
@@ -207,6 +214,7 @@ AttentionSpec read_attention_spec(const OrderedJson& layer,
   spec.centre = flag("centre", false);
   spec.gate = flag("gate", false);
   spec.learned_draws = flag("learned_draws", false);
+  spec.own_key_factor = flag("own_key_factor", false);
   spec.folded = flag("folded", false);
   check_attention_spec(spec, head_dim, where);
   return spec;
@@ -242,6 +250,9 @@ OrderedJson attention_spec_json(const AttentionSpec& spec) {
   }
   if (spec.learned_draws) {
     layer["learned_draws"] = true;
+  }
+  if (spec.own_key_factor) {
+    layer["own_key_factor"] = true;
   }
   if (spec.folded) {
     layer["folded"] = true;

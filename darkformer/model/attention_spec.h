@@ -35,7 +35,6 @@ bool learns(AttentionKind kind);
 bool has_features(AttentionKind kind);     // all but exact and the baselines
 bool has_draws(AttentionKind kind);        // draws (N,F,R): random features
 bool has_factor(AttentionKind kind);       // factor (N,R,D); of hedgehog (N,F/2,D)
-bool has_key_factor(AttentionKind kind);   // key_factor, as the factor
 bool has_log_weights(AttentionKind kind);  // log_weights (N,F)
 
 // N, the number of sets of per-head parameters: G, H or 1.
@@ -67,16 +66,20 @@ struct AttentionSpec {
   NearKernel near = NearKernel::kFactor;     // "factor", "model"
   FarKeys far = FarKeys::kBeyond;            // "beyond", "all"
   bool orthogonal = true;
-  bool centre = false;         // query_center, key_center
-  bool gate = false;           // gate_scale, gate_bias, gate_weight between window and far field
-  bool learned_draws = false;  // the draws are fitted or trained as M is, and never drawn again
-  bool folded = false;         // q_proj and k_proj hold a factor: exact attention cannot come back
+  bool centre = false;          // query_center, key_center
+  bool gate = false;            // gate_scale, gate_bias, gate_weight between window and far field
+  bool learned_draws = false;   // the draws are fitted or trained as M is, and never drawn again
+  bool own_key_factor = false;  // dark: keys have a factor of their own, learned as M is
+  bool folded = false;          // q_proj and k_proj hold a factor: exact attention cannot come back
 
   bool operator==(const AttentionSpec&) const = default;
 };
 
 // Are the draws learned: always (lfk), or here?
 bool learns_draws(const AttentionSpec& spec);
+
+// Is there a key_factor, of the size of the factor: always (aderf, hedgehog), or here?
+bool has_key_factor(const AttentionSpec& spec);
 
 // Rows of the factors: R, or F/2 of hedgehog's.
 std::int64_t factor_rows(const AttentionSpec& spec);

@@ -38,10 +38,11 @@ TEST(AttentionSpec, ParametersOfKinds) {
   EXPECT_TRUE(has_features(AttentionKind::kLfk));
   EXPECT_TRUE(has_factor(AttentionKind::kDark));
   EXPECT_FALSE(has_factor(AttentionKind::kPerformer));
-  EXPECT_TRUE(has_key_factor(AttentionKind::kAderf));
+  EXPECT_TRUE(has_key_factor({.kind = AttentionKind::kAderf}));
+  EXPECT_FALSE(has_key_factor({.kind = AttentionKind::kDark}));
   EXPECT_TRUE(has_log_weights(AttentionKind::kImportance));
   EXPECT_FALSE(has_log_weights(AttentionKind::kDark));
-  EXPECT_TRUE(has_key_factor(AttentionKind::kHedgehog));
+  EXPECT_TRUE(has_key_factor({.kind = AttentionKind::kHedgehog}));
   EXPECT_FALSE(has_draws(AttentionKind::kHedgehog));
 }
 
@@ -96,6 +97,10 @@ TEST(AttentionSpec, EveryOptionSurvives) {
   EXPECT_EQ(read(attention_spec_json(hedgehog).dump()), hedgehog);
   EXPECT_EQ(read(R"({"attention":"hedgehog","features":12,"window":4})"), hedgehog);
   EXPECT_EQ(factor_rows(hedgehog), 6);
+  const AttentionSpec own_keys{
+      .kind = AttentionKind::kDark, .features = 12, .rank = 8, .own_key_factor = true};
+  EXPECT_EQ(read(attention_spec_json(own_keys).dump()), own_keys);
+  EXPECT_TRUE(has_key_factor(own_keys));
 }
 
 TEST(AttentionSpec, RefusesWhatMakesNoSense) {
@@ -138,6 +143,9 @@ TEST(AttentionSpec, RefusesWhatMakesNoSense) {
   expect(R"({"attention":"hedgehog","features":4,"near_kernel":"factor"})", "model's own only");
   expect(R"({"attention":"hedgehog","features":4,"rank":8})", "has no factor of lower rank");
   expect(R"({"attention":"hedgehog","features":4,"rope":"before"})", "rotated queries");
+  expect(R"({"attention":"lfk","features":4,"own_key_factor":true})", "could do without");
+  expect(R"({"attention":"dark","features":4,"own_key_factor":true,"rope":"before"})",
+         "rotated queries");
   expect(R"({"attention":"dark","features":4,"far_keys":"some"})",
          "\"far_keys\" is some; wanted one of beyond, all");
   expect(R"({"attention":"dark","features":4,"orthogonal":1})", "\"orthogonal\" must be true or");

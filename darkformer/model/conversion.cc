@@ -219,6 +219,9 @@ void fit_mixer(Mixer& mixer,
   for (std::int64_t n = 0; n < factor.size(0); ++n) {
     copy_to(factor[n], starting_map(covariance[n], spec.rank, start).values());
   }
+  if (Tensor key_factor; find(mixer, "key_factor", key_factor) != nullptr) {
+    key_factor.copy_(factor);
+  }
 }
 
 void convert_layer(Decoder& model,

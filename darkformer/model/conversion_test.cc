@@ -90,6 +90,12 @@ TEST(Conversion, SetsCentresAndWhitens) {
     const Tensor white = at::matmul(at::matmul(factor, lambda), factor.transpose(-1, -2));
     EXPECT_LT(largest(white - at::eye(rank, at::kDouble)), 0.05)
         << rank;  // the ridge takes a little
+    AttentionSpec own_keys = dark_spec(rank);
+    own_keys.own_key_factor = true;
+    const auto other = make_mixer(kShape, own_keys, 1, 0);
+    fit_mixer(*other, kShape, own_keys, moments, FactorStart::kWhiten);
+    EXPECT_TRUE(at::equal(parameter(*other, "factor"), parameter(*mixer, "factor")));
+    EXPECT_TRUE(at::equal(parameter(*other, "key_factor"), parameter(*mixer, "factor")));
   }
 }
 

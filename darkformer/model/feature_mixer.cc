@@ -93,7 +93,9 @@ void FeatureMixer::register_learned_maps(std::uint64_t seed) {
 
 void FeatureMixer::register_fitted() {
   const std::int64_t N = groups(), D = shape_.head_dim;
-  if (has_key_factor(spec_.kind)) {
+  if (spec_.own_key_factor) {
+    key_factor_ = register_parameter("key_factor", factor_.detach().clone());
+  } else if (has_key_factor(spec_)) {
     key_factor_ = register_buffer("key_factor",
                                   at::eye(D, at::kFloat).slice(0, 0, spec_.rank).repeat({N, 1, 1}));
   }

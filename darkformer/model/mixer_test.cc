@@ -72,6 +72,10 @@ std::vector<Kind> all_kinds() {
   kinds.push_back({"dark_gate", dark([](auto& s) {
                      s.window = 4, s.sinks = 1, s.gate = true, s.centre = true;
                    })});
+  kinds.push_back({"dark_own_keys", dark([](auto& s) {
+                     s.window = 4, s.gate = true, s.centre = true, s.rank = 3;
+                     s.own_key_factor = true, s.near = NearKernel::kModel;
+                   })});
   for (const Placement placement : {Placement::kKvHead, Placement::kQueryHead, Placement::kLayer}) {
     kinds.push_back({concat("dark_model_near_", static_cast<int>(placement)), dark([=](auto& s) {
                        s.window = 4, s.sinks = 1, s.gate = true, s.centre = true, s.rank = 3;

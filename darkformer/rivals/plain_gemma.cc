@@ -22,8 +22,8 @@ void check(const ModelConfig& config) {
     const bool features = spec.kind == AttentionKind::kPerformer ||
                           spec.kind == AttentionKind::kDark || spec.kind == AttentionKind::kLfk;
     const bool plain = spec.window == 0 && spec.sinks == 0 && !spec.centre && !spec.gate &&
-                       !spec.learned_draws && spec.placement == Placement::kKvHead &&
-                       spec.rope == RopeOrder::kAfter;
+                       !spec.learned_draws && !spec.own_key_factor &&
+                       spec.placement == Placement::kKvHead && spec.rope == RopeOrder::kAfter;
     require(spec.kind == AttentionKind::kExact || (features && plain), "rival: no layer of kind ",
             attention_kind_name(spec.kind), " with these options");
   }

@@ -204,9 +204,7 @@ double matrix_flops(const ModelConfig& config) {
 // Of a converted layer's tensors: the others are drawn or fitted.
 bool is_learned(const AttentionSpec& spec, const std::string& name) {
   const AttentionKind kind = spec.kind;
-  return name.find(".gate_") != std::string::npos ||
-         (kind == AttentionKind::kDark && name.ends_with(".factor")) ||
-         (kind == AttentionKind::kHedgehog && name.ends_with("factor")) ||
+  return name.find(".gate_") != std::string::npos || (learns(kind) && name.ends_with("factor")) ||
          (learns_draws(spec) && name.ends_with(".draws"));
 }
 

@@ -71,7 +71,9 @@ class Attention(torch.nn.Module):
         if spec.has_factor:
             factor = initial_factor(groups, spec.rank, size, self.seed, self.layer)
             self._register("factor", factor, learned=spec.attention == "dark")
-        if spec.has_key_factor:
+        if spec.own_key_factor:
+            self._register("key_factor", factor.clone(), learned=True)
+        elif spec.has_key_factor:
             self.register_buffer("key_factor", torch.eye(size)[:spec.rank].repeat(groups, 1, 1))
         if spec.has_log_weights:
             self.register_buffer("log_weights", torch.zeros(groups, spec.features))

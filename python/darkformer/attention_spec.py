@@ -29,6 +29,7 @@ class AttentionSpec:
     centre: bool = False
     gate: bool = False
     learned_draws: bool = False
+    own_key_factor: bool = False
     folded: bool = False
 
     @staticmethod
@@ -72,7 +73,7 @@ class AttentionSpec:
     @property
     def has_key_factor(self):
         """Have the keys an M of their own?"""
-        return self.attention in ("aderf", "hedgehog")
+        return self.attention in ("aderf", "hedgehog") or self.own_key_factor
 
     @property
     def factor_rows(self):
@@ -110,11 +111,13 @@ class AttentionSpec:
                f"\"rank\" is {self.rank}, but attention {self.attention} has no factor of lower rank: wanted {head_dim}")
         wanted(not self.learned_draws or (self.has_draws and not self.has_log_weights),
                f"\"learned_draws\": attention {self.attention} has no draws that could be learned")
+        wanted(not self.own_key_factor or self.attention == "dark",
+               f"\"own_key_factor\": attention {self.attention} has no factor that keys could do without")
         wanted(not self.gate or self.window > 0, "\"gate\" needs a window")
         wanted(self.rope == "after" or (self.rank == head_dim and self.placement != "query-head"),
                "\"rope\": \"before\" needs the full rank and one M for the query heads of a key head")
         wanted(self.rope == "after" or not self.has_key_factor,
-               f"\"rope\": \"before\": attention {self.attention} is fitted to rotated queries and keys")
+               f"\"rope\": \"before\": a factor of the keys' own (attention {self.attention}) is fitted to rotated queries and keys")
         if self.attention == "hedgehog":
             wanted(self.features % 2 == 0, f"\"features\" is {self.features}; attention hedgehog has as many of "
                    "softmax(W x) as of softmax(-W x): wanted an even number")
@@ -155,4 +158,4 @@ class AttentionSpec:
         for key, usual in (("near_kernel", "factor"), ("far_keys", "beyond")):
             if entry[key] == usual:
                 del entry[key]
-        return {key: value for key, value in entry.items() if key not in ("centre", "gate", "folded") or value}
+        return {key: value for key, value in entry.items() if type(value) is not bool or value or key == "orthogonal"}

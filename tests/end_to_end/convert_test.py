@@ -256,7 +256,7 @@ class Convert(unittest.TestCase):
         self.assertLess(result["fit"]["row_kl_after"], 0.8 * result["fit"]["row_kl_before"])
         heads = [len(layer["after"]) for layer in result["fit"]["layers"]]
         self.assertEqual(len(set(heads)), 1)
-        self.assertTrue(all(spec["learned_draws"] for spec in result["specs"]))
+        self.assertTrue(all(spec["learned_draws"] and spec["own_key_factor"] for spec in result["specs"]))
         self.assertIn("After the fit", (self.out / "page" / "report.html").read_text())
         self.assertIn("row KL", self.good(*self.fitted("b")))
         self.assertEqual(self.logits(self.out / "a"), self.logits(self.out / "b"), "the same command gives the same bits")
@@ -280,6 +280,7 @@ class Convert(unittest.TestCase):
     def test_the_paper_s_covariance_alone(self):
         result = json.loads(self.good(*self.fitted("m", "--fit-what", "factor", "--json")).splitlines()[-1])
         self.assertNotIn("learned_draws", result["specs"][0])
+        self.assertNotIn("own_key_factor", result["specs"][0])
         plain = json.loads(self.good("convert", EMBEDDED, "--no-fit", "--out", self.out / "plain", "--json").splitlines()[-1])
         self.assertNotIn("fit", plain)
         self.assertNotIn("centre", plain["specs"][0])

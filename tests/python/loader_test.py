@@ -135,13 +135,14 @@ class Folders(unittest.TestCase):
 
     def test_what_python_converted(self):
         """Every kind and placement with numbers of its own, saved here and read by the program."""
-        for family, options in (
+        for number, (family, options) in enumerate((
                 ("gemma1", {"attention": "dark", "rank": 5, "window": 4, "gate": True, "centre": True}),
                 ("gemma2", {"attention": "dark", "placement": "layer", "layers": [0, 1], "window": 2, "gate": True}),
                 ("gemma3", {"attention": "dark", "placement": "query-head", "layers": [0, 5], "centre": True}),
                 ("gemma1", {"attention": "dark", "rope": "before", "window": 3, "gate": True}),
                 ("gemma1", {"attention": "dark", "rank": 5, "window": 3, "near_kernel": "factor"}),
                 ("gemma2", {"attention": "dark", "window": 3, "gate": True, "far_keys": "all"}),
+                ("gemma1", {"attention": "dark", "window": 3, "gate": True, "own_key_factor": True, "learned_draws": True}),
                 ("gemma2", {"attention": "importance", "layers": [0, 1]}),
                 ("gemma1", {"attention": "oprf", "placement": "query-head", "window": 2}),
                 ("gemma2", {"attention": "aderf", "features": 7}),
@@ -151,12 +152,12 @@ class Folders(unittest.TestCase):
                 ("gemma2", {"attention": "constant"}),
                 ("gemma1", {"attention": "window", "window": 3}),
                 ("gemma2", {"attention": "window", "window": 5, "layers": [0, 1]}),
-                ("gemma3", {"attention": "random"})):
+                ("gemma3", {"attention": "random"}))):
             with self.subTest(family=family, **options):
                 model = darkformer.load_gemma(GOLDEN / family)
                 for layer in model.set_attention(**options, seed=3):
                     perturb(model.model.layers[layer].self_attn.dark)
-                folder = self.out / f"{family}-{options['attention']}-{len(options)}-{options.get('rope')}"
+                folder = self.out / f"{number}-{family}-{options['attention']}"
                 darkformer.save_gemma(folder, model, dtype=torch.bfloat16)
                 self.compare(folder)
 
