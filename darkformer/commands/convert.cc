@@ -173,6 +173,7 @@ struct Summary {
   std::int64_t context, bytes_before, bytes_after, break_even;
   bool softcap_dropped, window_dropped, folded;
   ConversionFit fit;
+  std::vector<std::int64_t> kept;  // exact after all, by --keep-worst
 };
 
 // "layer 0: 0.04, layer 1: 0.07"
@@ -201,6 +202,9 @@ void print(const Summary& s,
   if (!s.fit.fits.empty()) {
     out << "fitted to the exact attention: mean row KL " << std::setprecision(3) << s.fit.before()
         << " -> " << s.fit.after() << " on held-out text (" << layers_text(s.fit) << ")\n";
+  }
+  if (!s.kept.empty()) {
+    out << "left exact, where the fit came out worst: " << layer_ranges(s.kept) << '\n';
   }
   if (s.folded) {
     out << "note: the projections of these layers are changed for good; keep the original folder\n";
@@ -231,6 +235,9 @@ OrderedJson json_of(const Summary& s, const ConvertOptions& o) {
   }
   if (!s.fit.fits.empty()) {
     object["fit"] = fit_json(s.fit);
+  }
+  if (!s.kept.empty()) {
+    object["kept_exact"] = s.kept;
   }
   object["context"] = s.context;
   object["state_bytes"] = s.bytes_after, object["exact_state_bytes"] = s.bytes_before,
@@ -284,23 +291,41 @@ void convert_all(const ConvertOptions& o, const Plan& plan, Decoder& model) {
   }
 }
 
-// The layers that were touched, and what was fitted.
+// The layers that were touched, what was fitted, and what of it is exact again.
 struct Change {
   std::vector<std::int64_t> layers;
   ConversionFit fit;
+  std::vector<std::int64_t> kept;
 };
+
+// Turns the layers with the worst fits back to exact attention, each with those that share its keys.
+void keep_worst_exact(std::int64_t count, Decoder& model, Change& change) {
+  const auto worst = worst_layers(model.config(), change.fit.layers, change.fit.fits,
+                                  static_cast<std::size_t>(count));
+  for (const std::int64_t owner : worst) {
+    model.set_attention(owner, {});
+  }
+  const auto is_kept = [&](std::int64_t layer) {
+    return std::find(worst.begin(), worst.end(), model.config().key_layer(layer)) != worst.end();
+  };
+  std::copy_if(change.layers.begin(), change.layers.end(), std::back_inserter(change.kept),
+               is_kept);
+  std::erase_if(change.layers, is_kept);
+}
 
 Change convert_layers(const ConvertOptions& o, Decoder& model, Context& context) {
   const Plan plan = plan_of(o, model, context);
   model.set_draws(static_cast<std::uint64_t>(context.common.seed), 0);
   if (!o.fit) {
     convert_all(o, plan, model);
-    return {plan.layers, {}};
+    return {plan.layers, {}, {}};
   }
   const auto convert = [&](std::int64_t layer, const RowExamples& examples) {
     convert_looked_at(o, plan, layer, examples, model);
   };
-  return {plan.layers, fit_layers(o, plan.layers, model, convert, context)};
+  Change change{plan.layers, fit_layers(o, plan.layers, model, convert, context), {}};
+  keep_worst_exact(o.keep_worst, model, change);
+  return change;
 }
 
 // Converts, fits and folds.
@@ -323,8 +348,8 @@ Summary summary_of(const ModelConfig& before,
                    const Decoder& model,
                    const Change& change,
                    bool folded) {
-  Summary summary{change.layers, {},        before.max_positions, 0, 0, 0, false, false,
-                  folded,        change.fit};
+  Summary summary{change.layers, {},     before.max_positions, 0,          0, 0, false,
+                  false,         folded, change.fit,           change.kept};
   bool converts = false;
   for (const std::int64_t i : change.layers) {
     summary.specs.push_back(model.config().attention[static_cast<std::size_t>(i)]);
@@ -343,6 +368,7 @@ Summary summary_of(const ModelConfig& before,
 void convert(const ConvertOptions& given, Context& context) {
   ConvertOptions o = settled(given, context);
   check_options(o, context);
+  check_keep_worst(o, read_model_config(o.model / "config.json"));
   if (needs_own_text(o, context)) {
     o.data = {own_text_file({o.model, o.own_tokens.value_or(kOwnTextTokens), o.context,
                              o.cache.value_or(std::filesystem::path())},

@@ -15,7 +15,6 @@
 #include "darkformer/evaluation/batch_tensors.h"
 #include "darkformer/model/decoder.h"
 #include "darkformer/report/page.h"
-#include "darkformer/report/results.h"
 #include "darkformer/text/evaluation_windows.h"
 
 namespace darkformer {
@@ -88,14 +87,13 @@ double mean_of(const std::vector<RowFit>& fits, std::vector<double> RowFit::*whi
   return heads == 0 ? 0.0 : sum / static_cast<double>(heads);
 }
 
-report::HeatMap heat_map(const ConversionFit& fit,
-                         const std::string& title,
-                         std::vector<double> RowFit::*which) {
+// Of what fit_json made; `when`: "before" or "after".
+report::HeatMap heat_map(const OrderedJson& fit, const std::string& title, const char* when) {
   report::HeatMap map{title, "KL of the rows of attention weights, held-out text", "layer", {}, {},
                       {}};
-  for (std::size_t i = 0; i < fit.fits.size(); ++i) {
-    map.rows.push_back(std::to_string(fit.layers[i]));
-    map.values.push_back(fit.fits[i].*which);
+  for (const OrderedJson& layer : fit["layers"]) {
+    map.rows.push_back(layer["layer"].dump());
+    map.values.push_back(layer[when].get<std::vector<double>>());
     while (map.columns.size() < map.values.back().size()) {
       map.columns.push_back(concat("head ", map.columns.size()));
     }
@@ -111,10 +109,7 @@ report::Results fit_results(const ConversionFit& fit, const ConvertOptions& o) {
       "Each converted head was fitted to the exact attention of the same "
       "queries and keys. Mean row KL: ",
       fit.before(), " before, ", fit.after(), " after.");
-  results.sections.push_back({"How far each head is from exact attention",
-                              {},
-                              {report::figure(heat_map(fit, "After the fit", &RowFit::after)),
-                               report::figure(heat_map(fit, "Before the fit", &RowFit::before))}});
+  results.sections.push_back(fit_section(fit_json(fit)));
   return results;
 }
 
@@ -177,6 +172,13 @@ OrderedJson fit_json(const ConversionFit& fit) {
         {{"layer", fit.layers[i]}, {"before", fit.fits[i].before}, {"after", fit.fits[i].after}});
   }
   return object;
+}
+
+report::Section fit_section(const OrderedJson& fit) {
+  return {"How far each head is from exact attention",
+          {},
+          {report::figure(heat_map(fit, "After the fit", "after")),
+           report::figure(heat_map(fit, "Before the fit", "before"))}};
 }
 
 }  // namespace darkformer

@@ -8,6 +8,7 @@
 #include "darkformer/commands/convert_options.h"
 #include "darkformer/conversion/fit_store.h"
 #include "darkformer/conversion/model_fit.h"
+#include "darkformer/report/results.h"
 
 namespace darkformer {
 
@@ -38,5 +39,7 @@ void finish_fit(const ConvertOptions& options, const ConversionFit& fit, const C
 
 // {"row_kl_before", "row_kl_after", "layers": [{"layer", "before": [..], "after": [..]}]}
 OrderedJson fit_json(const ConversionFit& fit);
+// The same, drawn: a map of the heads after the fit, and one before.
+report::Section fit_section(const OrderedJson& fit);
 
 }  // namespace darkformer

@@ -102,7 +102,7 @@ void check_automatic(const ConvertOptions& o, const Context& context) {
   }
   for (const Field& field : context.fields) {
     if (field.given && (field.name == "attention" || field.name == "clip" || field.name == "fold" ||
-                        is_of_features(field.name))) {
+                        field.name == "keep-worst" || is_of_features(field.name))) {
       throw UsageError(concat("--", field.name,
                               " has no meaning with --auto, which chooses for "
                               "each layer"));
@@ -124,7 +124,7 @@ void check_moments(const ConvertOptions& o, const Context& context) {
 
 void check_fit(const ConvertOptions& o, const Context& context) {
   for (const Field& field : context.fields) {
-    if (field.given && field.name.starts_with("fit-") && !o.fit) {
+    if (field.given && (field.name.starts_with("fit-") || field.name == "keep-worst") && !o.fit) {
       throw UsageError(concat(field.flag(), " is about the fit, and nothing is fitted here"));
     }
   }
@@ -218,6 +218,19 @@ void check_options(const ConvertOptions& o, const Context& context) {
   check_outside(o.out, o.model);
   check_out_folder(o.out);
   check_kind(o, context);
+}
+
+void check_keep_worst(const ConvertOptions& o, const ModelConfig& config) {
+  if (o.keep_worst == 0) {
+    return;
+  }
+  const std::vector<std::int64_t> layers = chosen_layers(o, config);
+  const auto fitted = std::count_if(layers.begin(), layers.end(),
+                                    [&](std::int64_t i) { return config.owns_keys(i); });
+  if (o.keep_worst >= fitted) {
+    throw UsageError(concat("--keep-worst: ", o.keep_worst, " of ", count_text(fitted, "layer"),
+                            " leaves nothing to convert"));
+  }
 }
 
 AttentionSpec spec_of(const ConvertOptions& o, const ModelConfig& config, std::int64_t layer) {

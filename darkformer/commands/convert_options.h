@@ -34,7 +34,7 @@ struct ConvertOptions {
   std::optional<std::filesystem::path> cache;
   bool fit = true;
   std::vector<std::string> fit_what;
-  std::int64_t fit_tokens = 32768, fit_steps = 400, fit_context = 256;
+  std::int64_t fit_tokens = 32768, fit_steps = 400, fit_context = 256, keep_worst = 0;
   std::optional<std::filesystem::path> fit_report;
   std::filesystem::path out;
 
@@ -96,6 +96,9 @@ struct ConvertOptions {
     field("fit-steps", fit_steps, "steps of the fit of each head", {.minimum = 1});
     field("fit-context", fit_context, "tokens of a window of the fit; time grows with its square",
           {.minimum = 2});
+    field("keep-worst", keep_worst,
+          "so many of the fitted layers stay exact: those whose fit comes out worst",
+          {.minimum = 0});
     field(
         "fit-report", fit_report,
         "folder for results.json and report.html: how far each head is from the exact one, before "
@@ -176,6 +179,9 @@ AttentionSpec spec_of(const ConvertOptions& options, const ModelConfig& config, 
 
 // The layers that --layers and --keep-exact leave, in order. UsageError: none.
 std::vector<std::int64_t> chosen_layers(const ConvertOptions& options, const ModelConfig& config);
+
+// UsageError: --keep-worst would leave none of them.
+void check_keep_worst(const ConvertOptions& options, const ModelConfig& config);
 
 // Where the factor starts: --init, or what it is without one.
 std::string start_of(const ConvertOptions& options);

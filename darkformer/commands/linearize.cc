@@ -38,7 +38,7 @@ struct LinearizeOptions {
   std::optional<double> rank_share;
   std::int64_t window = 16;
   bool centre = true, analyze = true, fit = true;
-  std::int64_t fit_steps = 400;
+  std::int64_t fit_steps = 400, keep_worst = 0;
   std::optional<std::int64_t> budget;
   std::vector<std::string> keep_exact;
   std::int64_t steps = 1000, transfer_steps = 0;
@@ -76,6 +76,9 @@ struct LinearizeOptions {
         "centre queries and keys by their means over --data (not hedgehog, which has no centres)");
     field("fit", fit, "bring each head close to the exact attention before anything is trained");
     field("fit-steps", fit_steps, "steps of the fit of each head", {.minimum = 1});
+    field("keep-worst", keep_worst,
+          "so many of the fitted layers stay exact: those whose fit comes out worst",
+          {.minimum = 0});
     field("keep-exact", keep_exact, "layers to leave exact, counted from 0: numbers or ranges",
           {.value_name = "LAYERS"});
     field("analyze", analyze, "look first at what random features will do to each layer");
@@ -168,7 +171,7 @@ class Linearization {
   static std::map<std::string, std::string> first_read() {
     std::map<std::string, std::string> options;
     for (const char* name : {"budget", "attention", "features", "rank-share", "window", "centre",
-                             "keep-exact", "fit", "fit-steps"}) {
+                             "keep-exact", "fit", "fit-steps", "keep-worst"}) {
       options[name] = "convert";
     }
     return options;
@@ -283,6 +286,9 @@ class Linearization {
     } else if (fits()) {
       add_words(words, "--fit-steps", o_.fit_steps);
     }
+    if (o_.keep_worst > 0) {
+      add_words(words, "--keep-worst", o_.keep_worst);
+    }
     for (const std::string& layers : o_.keep_exact) {
       add_words(words, "--keep-exact", layers);
     }
@@ -374,7 +380,11 @@ void check_options(const LinearizeOptions& options, const Context& context) {
   if (options.rank_share) {
     check_rank_share(*options.rank_share, options.attention);
   }
-  for (const char* name : {"attention", "features", "rank-share", "window", "centre"}) {
+  if (options.keep_worst > 0 && !options.fit) {
+    throw UsageError("--keep-worst is about the fit, and nothing is fitted here");
+  }
+  for (const char* name :
+       {"attention", "features", "rank-share", "window", "centre", "keep-worst"}) {
     if (options.budget && was_given(context, name)) {
       throw UsageError(
           concat("--", name, " has no meaning with --budget, which chooses for each layer"));
@@ -392,6 +402,8 @@ void check_conversion(const LinearizeOptions& options) {
   ConvertOptions convert;
   convert.attention = options.attention, convert.features = options.features;
   convert.window = options.window, convert.keep_exact = options.keep_exact;
+  convert.keep_worst = options.keep_worst;
+  check_keep_worst(convert, config);
   for (const std::int64_t layer : chosen_layers(convert, config)) {
     spec_of(convert, config, layer);
   }

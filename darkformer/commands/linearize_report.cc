@@ -7,6 +7,7 @@
 #include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/system_info.h"
+#include "darkformer/commands/convert_fit.h"
 #include "darkformer/commands/run_curves.h"
 
 namespace darkformer {
@@ -152,6 +153,9 @@ report::Results linearize_results(const LinearizeFacts& facts) {
   add_statements(facts, results);
   results.sections = {before_and_after(facts), components(facts), by_position(facts),
                       training(facts)};
+  if (facts.conversion.contains("fit")) {
+    results.sections.push_back(fit_section(facts.conversion["fit"]));
+  }
   if (!facts.analysis.is_null()) {
     results.sections.push_back({"The analysis", analysis_text(facts.analysis), {}});
   }

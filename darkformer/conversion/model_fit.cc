@@ -3,6 +3,8 @@
 #include "darkformer/conversion/model_fit.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "darkformer/conversion/fit_store.h"
 #include "darkformer/conversion/layer_walk.h"
@@ -66,6 +68,28 @@ std::vector<RowFit> fit_model(Decoder& model,
     walk.run_again(watch);
   }
   return fits;
+}
+
+std::vector<std::int64_t> worst_layers(const ModelConfig& config,
+                                       const std::vector<std::int64_t>& layers,
+                                       const std::vector<RowFit>& fits,
+                                       std::size_t count) {
+  std::map<std::int64_t, std::vector<double>> heads;  // of each owner and those that share its keys
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::vector<double>& own = heads[config.key_layer(layers[i])];
+    own.insert(own.end(), fits[i].after.begin(), fits[i].after.end());
+  }
+  std::vector<std::pair<double, std::int64_t>> order;
+  for (const auto& [layer, kl] : heads) {
+    const double mean = std::accumulate(kl.begin(), kl.end(), 0.0) / static_cast<double>(kl.size());
+    order.emplace_back(-mean, layer);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<std::int64_t> worst;
+  for (std::size_t i = 0; i < std::min(count, order.size()); ++i) {
+    worst.push_back(order[i].second);
+  }
+  return worst;
 }
 
 }  // namespace darkformer

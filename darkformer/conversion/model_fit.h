@@ -12,6 +12,7 @@ namespace darkformer {
 
 class Decoder;
 class FitStore;
+struct ModelConfig;
 
 struct ModelFitOptions {
   RowFitOptions rows;
@@ -35,5 +36,12 @@ std::vector<RowFit> fit_model(Decoder& model,
                               const std::vector<std::int64_t>& layers,
                               const ModelFitOptions& options,
                               const ModelFitHooks& hooks);
+
+// Of the fitted layers the `count` whose rows are furthest from exact attention, the furthest first,
+// by the mean row KL of their heads. Layers that share keys count as one, that of the owner.
+std::vector<std::int64_t> worst_layers(const ModelConfig& config,
+                                       const std::vector<std::int64_t>& layers,
+                                       const std::vector<RowFit>& fits,
+                                       std::size_t count);
 
 }  // namespace darkformer

@@ -189,5 +189,18 @@ TEST(ModelFit, TakesNoLayerOfAnotherFitAndNoDamagedOne) {
   EXPECT_FALSE(store.load(0, mixer));
 }
 
+TEST(ModelFit, OrdersLayersByTheirFits) {
+  ModelConfig config;
+  config.layers = 5, config.shared_layers = 2;
+  config.layer_kinds.assign(5, LayerKind::kFull);
+  const std::int64_t owner = config.key_layer(4);
+  const auto fit_of = [](double a, double b) { return RowFit{{9, 9}, {a, b}}; };
+  const std::vector<RowFit> fits = {fit_of(0.1, 0.5), fit_of(0.2, 0.2), fit_of(0.0, 0.1),
+                                    fit_of(1.0, 1.0), fit_of(1.0, 3.0)};
+  EXPECT_EQ(worst_layers(config, {0, 1, 2, 3, 4}, fits, 2), (std::vector<std::int64_t>{owner, 0}));
+  EXPECT_EQ(worst_layers(config, {0, 1}, {fits[0], fits[1]}, 5), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_TRUE(worst_layers(config, {0, 1}, {fits[0], fits[1]}, 0).empty());
+}
+
 }  // namespace
 }  // namespace darkformer::model_fit_test

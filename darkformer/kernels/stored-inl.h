@@ -96,7 +96,7 @@ HWY_INLINE void store_stored(D /*d*/, V v, Bfloat16* to) {
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE void store_stored(D d, V v, Float16* to) {
+HWY_INLINE void store_stored([[maybe_unused]] D d, V v, Float16* to) {
 #if DARK_HARDWARE_FLOAT16
   const hn::Rebind<hwy::float16_t, D> d16;
   hn::StoreU(hn::DemoteTo(d16, v), d16, reinterpret_cast<hwy::float16_t*>(to));

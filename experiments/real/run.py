@@ -19,7 +19,8 @@ BATCH, CONTEXT = 8, 256
 ROWS = {
     "linear, 48 features": (["--features", 48], (0,), "5e-4"),
     "linear, 96 features": (["--features", 96], (0, 200_000, 2_000_000), "5e-4"),
-    "window 16, 48 features": (["--features", 48, "--window", 16], (0, 200_000), "2e-4"),
+    "window 16, 48 features": (["--features", 48, "--window", 16], (0,), "2e-4"),
+    "window 16, 96 features": (["--features", 96, "--window", 16], (0, 200_000), "2e-4"),
     "window 32, 96 features": (["--features", 96, "--window", 32], (0, 2_000_000), "2e-4"),
 }
 KINDS = ("dark", "hedgehog", "lfk", "performer")

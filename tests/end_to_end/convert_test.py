@@ -285,10 +285,23 @@ class Convert(unittest.TestCase):
         self.assertNotIn("fit", plain)
         self.assertNotIn("centre", plain["specs"][0])
 
+    def test_the_worst_layers_stay_exact(self):
+        every = json.loads(self.good(*self.fitted("every", "--json")).splitlines()[-1])
+        some = json.loads(self.good(*self.fitted("some", "--json", "--keep-worst", "2")).splitlines()[-1])
+        self.assertEqual(some["fit"], every["fit"])
+        means = {layer["layer"]: sum(layer["after"]) for layer in every["fit"]["layers"]}
+        worst = sorted(sorted(means, key=means.get)[-2:])
+        self.assertEqual(some["kept_exact"], worst)
+        self.assertEqual(some["layers"], [i for i in every["layers"] if i not in worst])
+        config = json.loads((self.out / "some" / "config.json").read_text())
+        self.assertEqual([i for i, spec in enumerate(config["darkformer"]["layers"]) if spec["attention"] == "exact"], worst)
+        self.assertIn("left exact, where the fit came out worst", self.good(*self.fitted("told", "--keep-worst", "1")))
+
     def test_what_the_fit_refuses(self):
         for word, *more in (("nothing is fitted", "--no-fit", "--fit-steps", "3"), ("nothing to fit", "--attention", "sderf", "--fit"),
                             ("--rope before", "--rope", "before", "--fit"), ("nothing is fitted", "--attention", "constant", "--fit-steps", "3"),
-                            ("--fit-what", "--fit-what", "everything")):
+                            ("--fit-what", "--fit-what", "everything"), ("nothing is fitted", "--no-fit", "--keep-worst", "1"),
+                            ("leaves nothing to convert", "--keep-worst", "100")):
             done = run("convert", EMBEDDED, *more, "--out", self.out / "x")
             self.assertEqual(done.returncode, 2, more)
             self.assertIn(word, done.stderr)

@@ -78,7 +78,7 @@ class Linearize(unittest.TestCase):
         names = [part["component"] for part in result["finetuned"]["attribution"]]
         self.assertEqual(names, ["full", "window only", "linear only", "constant far field", "base"])
         page = pathlib.Path(result["report"]).read_text(encoding="utf-8")
-        for words in ("Before and after", "What does the work", "Loss by position", "darkformer finetune"):
+        for words in ("Before and after", "What does the work", "Loss by position", "How far each head is", "darkformer finetune"):
             self.assertIn(words, page)
         results = json.loads((self.root / "whole" / "results.json").read_text())
         for width in (1200, 500):
