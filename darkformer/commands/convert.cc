@@ -8,6 +8,7 @@
 
 #include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
+#include "darkformer/base/log.h"
 #include "darkformer/base/system_info.h"
 #include "darkformer/checkpoint/model_folder.h"
 #include "darkformer/commands/attention_text.h"
@@ -368,6 +369,11 @@ Summary summary_of(const ModelConfig& before,
 void convert(const ConvertOptions& given, Context& context) {
   ConvertOptions o = settled(given, context);
   check_options(o, context);
+  if (given.fit && !o.fit && o.attention == "dark" && o.rope == "before") {
+    log_info(
+        "nothing is fitted: rows of attention are made of rotated queries and keys, which a "
+        "factor before the rotation does not see");
+  }
   check_keep_worst(o, read_model_config(o.model / "config.json"));
   if (needs_own_text(o, context)) {
     o.data = {own_text_file({o.model, o.own_tokens.value_or(kOwnTextTokens), o.context,

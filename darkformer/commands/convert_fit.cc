@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "darkformer/base/checksum.h"
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
 #include "darkformer/base/log.h"
 #include "darkformer/commands/data_files.h"
@@ -28,10 +29,10 @@ constexpr std::int64_t kHeldOut = 10;  // one window of so many is only measured
 at::Tensor fit_windows(const ConvertOptions& o, const Decoder& model, const Context& context) {
   const Tokenizer tokenizer = load_tokenizer(o.model, model.config());
   const Shards shards = open_data(o.data, o.cache.value_or(fs::path()), tokenizer, context);
-  std::int64_t length = std::min(o.fit_context, model.config().max_positions);
+  std::int64_t length = std::min({o.fit_context, model.config().max_positions, o.fit_tokens / 2});
   length = std::min(length, EvaluationWindows(shards, length).tokens() / 2);
   require(length >= 2, "--fit: the text has ", EvaluationWindows(shards, 1).tokens(),
-          " tokens; that is not enough to fit to");
+          " tokens; wanted 4 at least, two windows of 2, to fit to (a good fit wants thousands)");
   const EvaluationWindows windows(shards, length);
   const std::int64_t count = std::clamp<std::int64_t>(o.fit_tokens / length, 2, windows.whole());
   std::vector<at::Tensor> rows;
@@ -130,6 +131,9 @@ ConversionFit fit_layers(const ConvertOptions& o,
                          const Context& context) {
   const at::Tensor ids = fit_windows(o, model, context);
   const FitStore store(kept_place(o), fit_key(model, ids, context));
+  if (store.layers() > 0) {
+    log_info("goes on with ", count_text(store.layers(), "layer"), " that an earlier call fitted");
+  }
   ModelFitOptions options;
   options.rows.parts = fit_parts(o);
   options.rows.steps = o.fit_steps;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "darkformer/base/error.h"
 #include "darkformer/commands/attention_text.h"
@@ -122,6 +123,27 @@ void check_moments(const ConvertOptions& o, const Context& context) {
   }
 }
 
+// Each part that --fit-what names is one that this attention has.
+void check_fit_parts(const ConvertOptions& o) {
+  if (!o.fit || o.automatic) {
+    return;
+  }
+  const AttentionKind kind = *find_attention_kind(o.attention);
+  const bool dark = kind == AttentionKind::kDark, hedgehog = kind == AttentionKind::kHedgehog;
+  const std::map<std::string, bool> has = {
+      {"factor", dark || hedgehog},
+      {"key-factor", dark || hedgehog},
+      {"draws", dark || kind == AttentionKind::kLfk},
+      {"centres", o.centre && learns(kind)},
+      {"gate", o.window > 0 && o.gate},
+  };
+  for (const std::string& part : o.fit_what) {
+    if (!has.at(part)) {
+      throw UsageError(concat("--fit-what ", part, ": this attention has none"));
+    }
+  }
+}
+
 void check_fit(const ConvertOptions& o, const Context& context) {
   for (const Field& field : context.fields) {
     if (field.given && (field.name.starts_with("fit-") || field.name == "keep-worst") && !o.fit) {
@@ -129,9 +151,14 @@ void check_fit(const ConvertOptions& o, const Context& context) {
     }
   }
   if (o.fit_report) {
-    check_outside(*o.fit_report, o.model);
-    check_out_folder(*o.fit_report, holds_results_of("fit"));
+    check_outside(*o.fit_report, o.model, "--fit-report");
+    check_out_folder(*o.fit_report, holds_results_of("fit"), "--fit-report");
+    if (std::filesystem::absolute(*o.fit_report).lexically_normal() ==
+        std::filesystem::absolute(o.out).lexically_normal()) {
+      throw UsageError("--fit-report and --out are one folder; give each its own");
+    }
   }
+  check_fit_parts(o);
 }
 
 // What the fit can change in this attention.

@@ -92,9 +92,11 @@ struct ConvertOptions {
            .empty_means = "all of it"});
     field("fit-tokens", fit_tokens,
           "tokens of text to fit to, spread evenly over it; a tenth is held out to measure on",
-          {.minimum = 2});
+          {.minimum = 4});
     field("fit-steps", fit_steps, "steps of the fit of each head", {.minimum = 1});
-    field("fit-context", fit_context, "tokens of a window of the fit; time grows with its square",
+    field("fit-context", fit_context,
+          "tokens of a window of the fit, at most half of --fit-tokens and what the model was made "
+          "for; time and memory grow with its square",
           {.minimum = 2});
     field("keep-worst", keep_worst,
           "so many of the fitted layers stay exact: those whose fit comes out worst",
@@ -137,7 +139,8 @@ struct ConvertOptions {
   // Where means, covariances and advice come from.
   void visit_reading(auto&& field) {
     field("data", data,
-          "text to take means and covariances from (.txt, .jsonl, .json.gz, .zst or token shards)",
+          "text to fit to, and to take means and covariances from (.txt, .jsonl, .json.gz, .zst or "
+          "token shards)",
           {.empty_means = "where they are needed and there is no --analysis, the model's own text, "
                           "which it writes first"});
     field("own-tokens", own_tokens, kOwnTokensHelp, kOwnTokensTraits);

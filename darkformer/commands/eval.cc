@@ -141,6 +141,7 @@ void eval(const EvalOptions& options, Context& context) {
       open_data(options.data, options.cache.value_or(fs::path()), tokenizer, context),
       options.context);
   Evaluator evaluator(model, base);
+  warn_of_long_windows(options.context, model->config());
   const EvaluationResult result = evaluate_model(options, windows, evaluator, context);
   if (!std::isfinite(result.all.loss())) {
     fail(options.model.string(), ": the loss on this text is ", result.all.loss(), "; ",

@@ -380,8 +380,10 @@ void check_options(const LinearizeOptions& options, const Context& context) {
   if (options.rank_share) {
     check_rank_share(*options.rank_share, options.attention);
   }
-  if (options.keep_worst > 0 && !options.fit) {
-    throw UsageError("--keep-worst is about the fit, and nothing is fitted here");
+  for (const char* name : {"keep-worst", "fit-steps"}) {
+    if (!options.fit && was_given(context, name)) {
+      throw UsageError(concat("--", name, " is about the fit, and nothing is fitted here"));
+    }
   }
   for (const char* name :
        {"attention", "features", "rank-share", "window", "centre", "keep-worst"}) {

@@ -4,7 +4,9 @@
 
 #include <ATen/ops/tensor.h>
 
+#include "darkformer/base/count_text.h"
 #include "darkformer/base/error.h"
+#include "darkformer/base/log.h"
 #include "darkformer/model/decoder.h"
 
 namespace darkformer {
@@ -74,6 +76,14 @@ at::Tensor token_row(const std::vector<std::int64_t>& ids, const ModelConfig& co
             " is not in the model's vocabulary of ", config.vocab_size);
   }
   return at::tensor(ids, at::kLong).unsqueeze(0);
+}
+
+void warn_of_long_windows(std::int64_t context, const ModelConfig& config) {
+  if (context > config.max_positions) {
+    log_warning("--context: windows of ", count_text(context, "token"), ", more than the ",
+                count_text(config.max_positions, "position"),
+                " this model was made for: it knows little there");
+  }
 }
 
 }  // namespace darkformer

@@ -34,6 +34,9 @@ std::optional<Tokenizer> find_tokenizer(const std::filesystem::path& folder,
 const Tokenizer& prompt_tokenizer(const std::optional<Tokenizer>& found,
                                   const std::filesystem::path& folder);
 
+// Says so where windows are longer than what the model was made for: it then knows little.
+void warn_of_long_windows(std::int64_t context, const ModelConfig& config);
+
 // BOS and the ids of the text.
 std::vector<std::int64_t> encode_with_bos(const Tokenizer& tokenizer, const std::string& text);
 

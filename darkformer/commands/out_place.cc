@@ -57,10 +57,10 @@ void require_writable(const fs::path& out) {
 
 }  // namespace
 
-void check_out_folder(const fs::path& out, const IsOwn& is_own) {
+void check_out_folder(const fs::path& out, const IsOwn& is_own, const std::string& flag) {
   std::error_code none;
   if (fs::is_symlink(out, none) && !fs::exists(out, none)) {
-    throw UsageError(out.string() + ": is a link that leads nowhere; give another --out");
+    throw UsageError(concat(out.string(), ": is a link that leads nowhere; give another ", flag));
   }
   if (fs::exists(out, none) && !fs::is_directory(out, none)) {
     throw UsageError(out.string() + ": is a file, wanted a folder name");
@@ -68,20 +68,21 @@ void check_out_folder(const fs::path& out, const IsOwn& is_own) {
   if (fs::exists(out, none) && holds_files(out) && !(is_own && is_own(out))) {
     throw UsageError(concat(out.string(), " holds ",
                             fs::exists(out / "config.json", none) ? "a model" : "other files",
-                            " already; remove it or give another --out"));
+                            " already; remove it or give another ", flag));
   }
   require_writable(out);
 }
 
-void check_outside(const fs::path& out, const fs::path& model) {
+void check_outside(const fs::path& out, const fs::path& model, const std::string& flag) {
   std::error_code none;
   const fs::path inside = real_path(out).lexically_relative(real_path(model));
   if (inside == "." || fs::equivalent(out, model, none)) {
-    throw UsageError(concat("--out is the model's own folder, ", model.string(), "; give another"));
+    throw UsageError(
+        concat(flag, " is the model's own folder, ", model.string(), "; give another"));
   }
   if (!inside.empty() && *inside.begin() != "..") {
     throw UsageError(
-        concat("--out is inside the model's own folder, ", model.string(), "; give another"));
+        concat(flag, " is inside the model's own folder, ", model.string(), "; give another"));
   }
 }
 

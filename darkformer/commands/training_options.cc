@@ -15,6 +15,7 @@
 #include "darkformer/base/system_info.h"
 #include "darkformer/base/threads.h"
 #include "darkformer/commands/data_files.h"
+#include "darkformer/commands/model_options.h"
 #include "darkformer/commands/out_place.h"
 #include "darkformer/commands/rank_launcher.h"
 #include "darkformer/commands/run_toml.h"
@@ -332,6 +333,7 @@ RunResult train_to_the_end(const TrainingOptions& options,
     batches->restore(start->state.position);  // refused before run.toml takes these options
   }
   if (writes) {
+    warn_of_long_windows(options.context, model->config());
     fs::create_directories(options.out);
     if (!lock) {
       lock.emplace(options.out);

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "darkformer/base/checksum.h"
 #include "darkformer/base/error.h"
 #include "darkformer/checkpoint/safetensors.h"
@@ -54,7 +56,7 @@ FitStore::FitStore(fs::path folder, std::uint64_t key)
     : folder_(std::move(folder)), key_(to_hex(key)) {}
 
 fs::path FitStore::file_of(std::int64_t layer) const {
-  return folder_ / concat("layer-", layer, ".safetensors");
+  return folder_ / key_ / concat("layer-", layer, ".safetensors");
 }
 
 std::optional<RowFit> FitStore::load(std::int64_t layer, Mixer& mixer) const {
@@ -78,7 +80,7 @@ std::optional<RowFit> FitStore::load(std::int64_t layer, Mixer& mixer) const {
 }
 
 void FitStore::save(std::int64_t layer, const Mixer& mixer, const RowFit& fit) const {
-  fs::create_directories(folder_);
+  fs::create_directories(folder_ / key_);
   std::vector<TensorSource> sources;
   for (const auto& [name, tensor] : tensors_of(mixer)) {
     sources.push_back(source_of(name, tensor));
@@ -88,6 +90,13 @@ void FitStore::save(std::int64_t layer, const Mixer& mixer, const RowFit& fit) c
   SafetensorsMetadata metadata = pytorch_metadata();
   metadata[kKey] = key_;
   write_safetensors(file_of(layer), std::move(sources), metadata);
+}
+
+std::int64_t FitStore::layers() const {
+  std::error_code none;
+  const fs::directory_iterator files(folder_ / key_, none);
+  return std::count_if(begin(files), end(files),
+                       [](const auto& file) { return file.path().extension() == ".safetensors"; });
 }
 
 void FitStore::remove() const {

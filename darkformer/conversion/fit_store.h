@@ -10,10 +10,10 @@
 
 namespace darkformer {
 
-// One safetensors file a layer, each written whole or not at all.
+// One safetensors file a layer, each written whole or not at all, in a folder of its fit.
 class FitStore {
  public:
-  // `key`: a number that all that decides the fits goes into; layers of another one do not count.
+  // `key`: a number that all that decides the fits goes into; fits of other keys are left alone.
   FitStore(std::filesystem::path folder, std::uint64_t key);
 
   // Gives the mixer the tensors that were kept of this layer, and what its fit was; nothing where
@@ -21,7 +21,9 @@ class FitStore {
   std::optional<RowFit> load(std::int64_t layer, Mixer& mixer) const;
   // Error: the disk is full, ...
   void save(std::int64_t layer, const Mixer& mixer, const RowFit& fit) const;
-  // The model is written: nothing need be kept.
+  // How many layers are kept.
+  std::int64_t layers() const;
+  // The model is written: nothing need be kept, of this fit and of others.
   void remove() const;
 
  private:

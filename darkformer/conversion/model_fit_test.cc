@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "darkformer/base/checksum.h"
 #include "darkformer/base/scratch_folder.h"
 #include "darkformer/conversion/fit_store.h"
 #include "darkformer/conversion/layer_walk.h"
@@ -149,7 +150,7 @@ TEST(ModelFit, GoesOnAfterAStopToTheSameBits) {
       }
     };
     EXPECT_THROW(fit_model(*first, some_ids(), layers, short_fit(&store), hooks), Stopped);
-    ASSERT_TRUE(std::filesystem::exists(scratch.path() / "fit" / "layer-0.safetensors"));
+    ASSERT_EQ(store.layers(), 1);
 
     const auto second = small_decoder(small_config(family));
     hooks = hooks_of(*second);
@@ -179,13 +180,18 @@ TEST(ModelFit, TakesNoLayerOfAnotherFitAndNoDamagedOne) {
   ASSERT_TRUE(store.load(0, mixer));
   EXPECT_EQ(store.load(0, mixer)->after, (std::vector<double>{0.5, 0.25}));
   EXPECT_FALSE(store.load(1, mixer));
-  EXPECT_FALSE(FitStore(folder, 2).load(0, mixer));
+  const FitStore another(folder, 2);
+  EXPECT_FALSE(another.load(0, mixer));
+  another.save(0, mixer, {{3.0, 3.0}, {3.0, 3.0}});
+  EXPECT_EQ(store.load(0, mixer)->after, (std::vector<double>{0.5, 0.25})) << "lost to another fit";
+  EXPECT_EQ(store.layers(), 1);
   AttentionSpec other = spec_of(*model, 0);
   other.features = 20;
   convert_layer(*model, 1, other);
-  std::filesystem::copy_file(folder / "layer-0.safetensors", folder / "layer-1.safetensors");
+  const std::filesystem::path own = folder / to_hex(1);
+  std::filesystem::copy_file(own / "layer-0.safetensors", own / "layer-1.safetensors");
   EXPECT_FALSE(store.load(1, *model->block(1)->attention()->mixer()));
-  std::filesystem::resize_file(folder / "layer-0.safetensors", 100);
+  std::filesystem::resize_file(own / "layer-0.safetensors", 100);
   EXPECT_FALSE(store.load(0, mixer));
 }
 
