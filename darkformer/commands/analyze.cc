@@ -132,10 +132,12 @@ ModelAnalysis run_analysis(const AnalysisRun& run, Decoder& model, const Context
   const Tokenizer tokenizer = load_tokenizer(run.model, model.config());
   const EvaluationWindows windows(open_data(run.data, run.cache, tokenizer, context), run.context);
   Progress progress = context.progress("analyze", analysis_tokens(windows, run.options), "tokens");
-  warn_of_long_windows(run.context, model.config());
   std::int64_t shown = 0;
   const auto tell = [&](std::int64_t read) {
     context.stop_if_interrupted("stopped; nothing was written");
+    if (shown == 0) {  // the text is long enough: it is read
+      warn_of_long_windows(run.context, model.config());
+    }
     progress.advance(read - shown);
     shown = read;
   };
